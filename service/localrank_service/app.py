@@ -18,8 +18,7 @@ from localrank import __version__
 from localrank.journal import FEEDBACK
 from localrank_service.apis import ROUTERS, openapi
 from localrank_service.http import problems
-from localrank_service.http.admission import Admission
-from localrank_service.http.connections import Connections
+from localrank_service.http.admission import Admission, Connections
 from localrank_service.http.cors import Cors, parse_origins
 from localrank_service.http.direct import DirectRoute
 from localrank_service.http.edge import Edge

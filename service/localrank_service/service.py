@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from localrank_service.http.admission import Admission
-    from localrank_service.http.connections import Connections
+    from localrank_service.http.admission import Admission, Connections
     from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
     from localrank_service.http.origin import Hosts

@@ -37,8 +37,7 @@ from localrank_service.apis.rerank import npy
 from localrank_service.apis.rerank import reader as rerank_json
 from localrank_service.apis.v2 import reader as v2
 from localrank_service.http import body as bodies
-from localrank_service.http.chunks import Chunks
-from localrank_service.http.heads import Head
+from localrank_service.http.messages import Chunks, Head
 from localrank_service.http.problems import Problem
 from localrank_service.wire.query import Limits
 from localrank_training.data import letor

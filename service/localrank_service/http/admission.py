@@ -1,6 +1,6 @@
-"""Which requests are taken on, and when each has its turn.
+"""Which requests and connections are taken on, when each has its turn, and how long each may take.
 
-A worker computes one small request after the other on its event loop, and large ones in threads beside it
+**Requests.** A worker computes one small request after the other on its event loop, and large ones in threads beside it
 (`localrank_service.aside`). If requests come faster than that, the waiting time grows. So a request that would wait too
 long is refused with 429 as soon as its head is read. The limit follows CoDel [nichols2012] as servers use it
 [maurer2015]. A burst may wait for a long time. If a queue has not been empty for a while, requests may wait only for a
@@ -11,15 +11,24 @@ the same content type and about the same length. After decoding, its documents a
 
 Turns keep health checks fast: between two requests the event loop looks at every socket, answers health checks, and
 refuses what must be refused.
+
+**Connections.** Clients that hold idle connections must not keep others away. So there is a limit below the number of
+descriptors that the process may open. At this limit, a new connection replaces the one that has kept the worker waiting
+longest. Nothing here costs a timer for each request: connections stand in the order in which their time runs out, and
+are looked at ten times a second.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import math
-from collections import deque
+import os
+import resource
+from collections import Counter, deque
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
@@ -27,9 +36,32 @@ from localrank_service.aside import LANES, RANKER, READER
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank_service.aside import Lane
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.meters import Meters
+
+_log = logging.getLogger("localrank.service")
+
+#: Why something is refused because of the load, and which setting says so. Each is a `reason` of the answer's body and
+#: of ``localrank_refused_total``.
+WHY = {
+    "queue": "the request would wait longer for its turn than LOCALRANK_MAX_QUEUE_MS and "
+    "LOCALRANK_OVERLOAD_QUEUE_MS allow",
+    "requests": "as many requests are in flight as LOCALRANK_MAX_CONCURRENT_REQUESTS allows",
+    "documents": "as many documents are in flight as LOCALRANK_MAX_DOCUMENTS_IN_FLIGHT allows",
+    "changes": "8 requests of administrators are in flight, as many as a worker takes",
+    "bytes": "the requests that are arriving take more memory than eight times LOCALRANK_MAX_BODY_BYTES",
+    "connections": "as many connections are in use as LOCALRANK_MAX_CONNECTIONS and the open files of the process allow",
+}
+
+#: Requests to these paths are neither counted nor refused, and do not wait for a turn.
+ALWAYS = frozenset(
+    {b"/livez", b"/readyz", b"/startupz", b"/metrics", b"/v2/health/live", b"/v2/health/ready"}
+)
+
+# --- Requests ---
 
 #: If a queue has not been empty for this many seconds, it counts as standing.
 _INTERVAL = 0.1
@@ -37,6 +69,8 @@ _INTERVAL = 0.1
 _CALM = 0.5
 #: Weight of the newest observation in a running mean.
 _NEWEST = 0.05
+#: The same in the means of one kind of request.
+_NEWEST_OF_KIND = 0.2
 #: Seconds that a client is told to wait at most.
 _LONGEST_WAIT = 30
 #: How many small requests may always wait, and how many large ones for each thread.
@@ -53,12 +87,29 @@ _MOST_KINDS = 512
 #: Requests of administrators at once.
 _MOST_CHANGES = 8
 #: Seconds over which the connections that ask are counted.
-_PERIOD = 0.5
-
-_CHANGE = (b"", b"", 0)
+_ASKING = 0.5
 
 #: Path, content type, and binary digits of the length of the body.
 Kind: TypeAlias = tuple[bytes, bytes, int]
+_CHANGE: Kind = (b"", b"", 0)
+
+
+class Refusal(NamedTuple):
+    """Why a request is not taken on (a key of `WHY`), and after how many seconds the client should ask again."""
+
+    reason: str
+    after: int
+
+
+def overloaded(refusal: Refusal) -> Problem:
+    """Return the problem that says why a request is not taken on, and when to come back."""
+    reason, after = refusal
+    return Problem(
+        503 if reason == "connections" else 429,
+        f"the server is overloaded: {WHY[reason]}; try again in {after} s",
+        headers={"Retry-After": str(after)},
+        reason=reason,
+    )
 
 
 class Client(Protocol):
@@ -125,13 +176,6 @@ class _Usual:
         self.documents = 0.0
         self.lanes: dict[Lane, float] = {}
 
-    def learn(self, documents: int, used: dict[Lane, float] | None) -> None:
-        self.documents += 0.2 * (documents - self.documents)
-        if used or self.lanes:
-            for lane in LANES:
-                before = self.lanes.get(lane, 0.0)
-                self.lanes[lane] = before + 0.2 * ((lane in (used or ())) - before)
-
 
 class Admission:
     """The requests of one worker that are being answered or wait for that.
@@ -143,6 +187,7 @@ class Admission:
         changing: requests of administrators that change something; they have places of their own and no turns, so that
             an overloaded service can be mended.
         accepted: whether a connection was accepted since that was looked at last.
+        taken: whether a request has the turn; only then others wait for it.
     """
 
     def __init__(self, settings: Settings, meters: Meters) -> None:
@@ -159,20 +204,19 @@ class Admission:
         self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE) for lane in LANES}
         self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
-        self.accepted = False
-        #: Whether a request has the turn, since when, and until when connections may be accepted before the next turn.
-        self._taken = False
+        self.accepted = self.taken = False
+        #: Since when a request has the turn, and until when connections may be accepted before the next turn.
         self._granted = self._welcome = 0.0
         #: Connections that asked in this period, and how many there were in the last.
         self._period = self._asking = 0
         self._active = 1
 
-    def admit(self, client: Client, kind: Kind) -> Claim | int:
-        """Take on a request whose head was read, or return after how many seconds to ask again."""
+    def admit(self, client: Client, kind: Kind) -> Claim | Refusal:
+        """Take on a request whose head was read, or say why not."""
         usual = self._usual.get(kind)
         if self.working:
             now = monotonic()
-            period = int(now / _PERIOD)
+            period = int(now / _ASKING)
             if period != self._period:
                 self._period, self._active, self._asking = period, max(1, self._asking), 0
             if client.period != period:
@@ -188,8 +232,8 @@ class Admission:
             if usual is not None:
                 for lane, share in usual.lanes.items():
                     if share > 0.5:
-                        if (after := self._check(lane, now, patience)) is not None:
-                            return after
+                        if (refusal := self._check(lane, now, patience)) is not None:
+                            return refusal
                         seconds += self._aside[lane].mean
                 if self.documents + usual.documents > self._most_documents:
                     return self._refuse("documents", pressure, now, wait)
@@ -198,11 +242,11 @@ class Admission:
             client.due = max(client.due, now) + self._active * seconds / _SHARE
         return Claim(self, kind, 0 if usual is None else round(usual.documents))
 
-    def admit_change(self) -> Claim | int:
-        """Take on a request of an administrator, or return after how many seconds to ask again."""
+    def admit_change(self) -> Claim | Refusal:
+        """Take on a request of an administrator, or say why not."""
         if self.changing >= _MOST_CHANGES:
             self._refused.of("changes")[0] += 1.0
-            return 1
+            return Refusal("changes", 1)
         return _Change(self, _CHANGE, 0)
 
     def show(self) -> None:
@@ -223,17 +267,17 @@ class Admission:
         pressure, aside = self._pressure, self._aside[RANKER]
         return max(self.waiting * pressure.mean / pressure.most(now), RANKER.wait() / aside.most(now))
 
-    def _check(self, lane: Lane, now: float, patience: float = 1.0) -> int | None:
-        """Return after how many seconds to ask again if a request would wait too long for the lane."""
+    def _check(self, lane: Lane, now: float, patience: float = 1.0) -> Refusal | None:
+        """Refuse a request that would wait too long for the lane."""
         pressure = self._aside[lane]
         pressure.empty = lane.empty
         wait = lane.wait()
         return self._refuse("queue", pressure, now, wait) if wait > pressure.most(now, patience) else None
 
     def use(self, lane: Lane, units: float) -> None:
-        """Refuse a request that would wait too long for the lane."""
-        if (after := self._check(lane, monotonic())) is not None:
-            raise overloaded(after)
+        """Raise a `Problem` if a request would wait too long for the lane."""
+        if (refusal := self._check(lane, monotonic())) is not None:
+            raise overloaded(refusal)
         if lane.pace:
             self._aside[lane].learn(units * lane.pace)
 
@@ -243,7 +287,7 @@ class Admission:
         self._shown[0] = self.documents
 
     def check_documents(self) -> None:
-        """Refuse a request whose documents are one request's too many."""
+        """Raise a `Problem` if the documents of a decoded request are too many beside those of others."""
         if self.documents > self._most_documents and self.working > 1:
             pressure = self._pressure
             wait = self.waiting * pressure.mean
@@ -256,38 +300,36 @@ class Admission:
             if len(self._usual) >= _MOST_KINDS:
                 self._usual.clear()
             usual = self._usual[kind] = _Usual()
-        usual.learn(documents, used)
-
-    def take(self, claim: Claim) -> bool:
-        """Give the turn to this request if nobody has it or waits for it."""
-        if self._taken or self._turns:
-            return False
-        self._taken = True
-        self._grant(claim, monotonic())
-        return True
+        usual.documents += _NEWEST_OF_KIND * (documents - usual.documents)
+        if used or usual.lanes:
+            for lane in LANES:
+                before = usual.lanes.get(lane, 0.0)
+                usual.lanes[lane] = before + _NEWEST_OF_KIND * ((lane in (used or ())) - before)
 
     def join(self, claim: Claim) -> None:
-        """Put a request that `take` did not give the turn into the queue."""
+        """Let a request wait for its turn."""
         self._turns.append(claim)
 
-    def _grant(self, claim: Claim, now: float) -> None:
-        claim.granted()
-        self._granted = now
+    def grant(self, claim: Claim, now: float) -> None:
+        """Give the turn to a request that has arrived."""
+        self.taken = True
+        claim.state = _ANSWERED
+        self.waiting -= 1
+        self._granted, self._welcome = now, 0.0
         self._waited.observe(now - claim.arrived)
         if not self.waiting:
             self._pressure.empty = now
         # It runs after the request has computed, or has begun to wait for something.
-        asyncio.get_running_loop().call_soon(self._end)
-
-    def _end(self) -> None:
-        """End a turn. If connections wait, they are accepted before the next turn, for as long as this turn took."""
-        now = monotonic()
-        self._welcome = now + now - self._granted
-        self._next()
+        asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """Give the turn to the request that has waited longest."""
+        """End a turn, and give the next one to the request that has waited longest.
+
+        If connections wait, they are accepted before that, for as long as the turn took.
+        """
         now = monotonic()
+        if not self._welcome:
+            self._welcome = now + now - self._granted
         if self.accepted and self._turns and now < self._welcome:
             # The event loop accepts one connection in each of its turns, and any may be a health check's.
             self.accepted = False
@@ -305,20 +347,17 @@ class Admission:
                 claim.waiter.set_exception(overloaded(self._refuse("queue", pressure, now, waited)))
                 continue
             claim.waiter.set_result(None)
-            self._grant(claim, now)
+            self.grant(claim, now)
             return
-        self._taken = False
+        self.taken = False
 
-    def _refuse(self, reason: str, pressure: Pressure, now: float, wait: float) -> int:
+    def _refuse(self, reason: str, pressure: Pressure, now: float, wait: float) -> Refusal:
         self._refused.of(reason)[0] += 1.0
-        return pressure.refuse(now, wait)
+        return Refusal(reason, pressure.refuse(now, wait))
 
 
-def overloaded(after: int) -> Problem:
-    """Return the problem that asks a client to come back after ``seconds``."""
-    return Problem(
-        429, f"the server is overloaded; try again in {after} s", headers={"Retry-After": str(after)}
-    )
+#: What a request does: its body arrives, it waits for its turn, it is answered, it is over.
+_ARRIVES, _WAITS, _ANSWERED, _OVER = range(4)
 
 
 class Claim:
@@ -327,34 +366,37 @@ class Claim:
     Attributes:
         arrived: when its body was complete.
         waiter: resolved when it may go on; failed when it may not.
+        state: what it does.
     """
 
-    __slots__ = ("_admission", "_counted", "_documents", "_kind", "_state", "_used", "arrived", "waiter")
+    __slots__ = ("_admission", "_counted", "_documents", "_kind", "_used", "arrived", "state", "waiter")
 
     def __init__(self, admission: Admission, kind: Kind, documents: int) -> None:
         self.arrived = 0.0
         self.waiter: asyncio.Future[None] | None = None
+        self.state = _ARRIVES
         self._admission = admission
         self._kind = kind
         #: Documents that are counted for the request, and documents that were found in it.
         self._documents = documents
         self._counted = 0
         self._used: dict[Lane, float] | None = None
-        #: 0 while the body is read, 1 while it waits, 2 while it is answered, 3 afterwards.
-        self._state = 0
 
     def arrive(self) -> None:
         """Take notice that the body is complete."""
-        if self._state == 0:
-            self._state = 1
+        if self.state == _ARRIVES:
+            self.state = _WAITS
             self.arrived = monotonic()
             self._admission.working += 1
             self._admission.waiting += 1
             self._admission.hold(self._documents)
 
     def begin(self) -> bool:
-        """Take the turn, if it is free."""
-        return self._admission.take(self)
+        """Take the turn if nobody has it."""
+        if self._admission.taken:
+            return False
+        self._admission.grant(self, monotonic())
+        return True
 
     async def turn(self) -> None:
         """Wait for the turn. Raises a `Problem` with status 429 if that takes too long, or `ClientDisconnect`."""
@@ -364,12 +406,6 @@ class Claim:
             await self.waiter
         finally:
             self.waiter = None  # it may hold an error, whose traceback refers to frames with this claim
-
-    def granted(self) -> None:
-        """Take notice that the turn has come."""
-        if self._state == 1:
-            self._state = 2
-            self._admission.waiting -= 1
 
     def hold(self, documents: int) -> None:
         """Count the documents of a decoded request instead of the usual number."""
@@ -404,13 +440,14 @@ class Claim:
 
     def finish(self) -> None:
         """Take notice that the request was answered, or that nobody waits for the answer."""
-        self.granted()
-        if self._state == 2:
-            self._admission.working -= 1
-            self._admission.hold(-self._documents)
+        state, self.state = self.state, _OVER
+        if state in {_WAITS, _ANSWERED}:
+            admission = self._admission
+            admission.waiting -= state == _WAITS
+            admission.working -= 1
+            admission.hold(-self._documents)
             if self._counted or self._used:
-                self._admission.learn(self._kind, self._counted, self._used)
-        self._state = 3
+                admission.learn(self._kind, self._counted, self._used)
 
 
 class _Change(Claim):
@@ -429,6 +466,324 @@ class _Change(Claim):
         return True
 
     def finish(self) -> None:
-        if self._state != 3:
+        if self.state != _OVER:
             self._admission.changing -= 1
-        self._state = 3
+        self.state = _OVER
+
+
+# --- Connections ---
+
+#: Seconds between two looks at the connections.
+_LOOK = 0.1
+#: Seconds between two log lines about connections that were ended.
+_QUIET = 10.0
+#: Seconds that a client may keep the worker waiting; after that its connection is the first to be closed for a new one.
+_PATIENCE = 1.0
+#: Seconds in which a body may be slower than it must be on average.
+_GRACE = 5.0
+#: Seconds that a client has to close its side, and to take the end of an answer.
+_LINGER = 1.0
+#: Seconds that an idle client has to send a last request when the server stops.
+_FAREWELL = 1.0
+#: Seconds in which a worker that has nothing to do refuses everything before it counts as broken.
+_STUCK = 60.0
+#: Seconds of one turn of the event loop in which connections read. What takes longer is read in later turns. The event
+#: loop accepts one connection in each turn, so turns must be short if many clients send what is slow to read.
+_READING = 0.001
+#: Bytes read at once. All connections read into the same memory, because each takes out at once what it needs.
+_READ = 1 << 17
+#: Descriptors kept for everything else: models to be loaded, logs, meters.
+_RESERVED = 16
+#: Bodies of the largest allowed size that are kept at once.
+_BODIES = 8
+
+
+class Connection(Client, Protocol):
+    """What `Connections` needs of a connection.
+
+    Attributes:
+        since: when it began to wait for what it waits for; `Connections` sets that.
+        place: among which connections it waits; `Connections` sets that.
+        held: bytes of its requests that are in memory; `Connections` counts them.
+        arrived: bytes of the present body that have arrived.
+        entered: whether there was room for it.
+    """
+
+    since: float
+    place: Waiting | None
+    held: int
+    arrived: int
+    entered: bool
+
+    @property
+    def flushing(self) -> bool:
+        """Whether something is still to be sent."""
+
+    @property
+    def working(self) -> bool:
+        """Whether a request has arrived that is not answered."""
+
+    def go_on(self) -> None:
+        """Read what was kept for later."""
+
+    def give_up(self, problem: Problem, reason: str) -> None:
+        """End a request that does not arrive as it should."""
+
+    def close(self) -> None:
+        """Close the connection once what was written is sent."""
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+
+
+#: Connections in the order in which they came there; the values are not used.
+Waiting: TypeAlias = dict[Connection, None]
+
+
+class Connections:
+    """All connections of this worker.
+
+    Attributes:
+        buffer: where each connection reads what arrives.
+        held: bytes of requests that are in memory.
+        idle, heads, bodies, ending: connections that wait for a request, for the rest of a head or of a body, and for
+            the client to close its side.
+        draining: whether every answer is the last on its connection.
+        refusing: since when every request was refused although no connection has one in work, on the monotonic clock.
+        stuck: whether that lasts for a minute. Overload does not do that; something in this process is broken.
+    """
+
+    def __init__(self, settings: Settings, meters: Meters) -> None:
+        self.buffer = memoryview(bytearray(_READ))
+        self.draining = self.stuck = False
+        self.refusing: float | None = None
+        self.held = 0
+        self.idle: Waiting = {}
+        self.heads: Waiting = {}
+        self.bodies: Waiting = {}
+        self.ending: Waiting = {}
+        #: There was no room for these; they also wait for the client to close its side.
+        self._refused: Waiting = {}
+        self._stalled: dict[Connection, float] = {}
+        self._settings = settings
+        self._meters = meters
+        self._open = meters.connections.of()
+        self._all: set[Connection] = set()
+        #: These read on in a later turn of the event loop; and until when connections may read in this turn.
+        self._later: deque[Connection] = deque()
+        self._reading = 0.0
+        self._most_held = _BODIES * settings.max_body_bytes
+        self._limit = settings.max_connections
+        self._ended: Counter[str] = Counter()
+        self._logged = self._counted = -_QUIET
+        self._stopping: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._show: Callable[[], None] = lambda: None
+
+    def start(self, show: Callable[[], None] | None = None) -> None:
+        """Begin to look at the connections, and call ``show`` as often; the event loop runs."""
+        _raise_limit()
+        self._show = show or self._show
+        self._look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def enter(self, connection: Connection) -> bool:
+        """Take in a new connection, and close another one if there are too many; return whether there is room."""
+        if len(self._all) >= self._limit and not self._make_room():
+            return False
+        self._all.add(connection)
+        self._open[0] += 1.0
+        self.wait(connection, self.heads)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self.wait(connection, None)
+        self.hold(connection, 0)
+        self._stalled.pop(connection, None)
+        if connection in self._all:
+            self._all.remove(connection)
+            self._open[0] -= 1.0
+
+    def wait(self, connection: Connection, place: Waiting | None) -> None:
+        """Let a connection wait there from now on, or for nothing because its request is complete."""
+        if connection.place is not None:
+            connection.place.pop(connection, None)
+        connection.place = place
+        if place is not None:
+            connection.since = monotonic()
+            place[connection] = None
+
+    def end(self, connection: Connection) -> None:
+        """Wait for the client to close its side."""
+        if connection.entered:
+            self.wait(connection, self.ending)
+            return
+        self.wait(connection, self._refused)
+        if len(self._refused) > _RESERVED // 2:
+            next(iter(self._refused)).drop()
+
+    def stall(self, connection: Connection) -> None:
+        """Wait for the client to take its answer."""
+        self._stalled[connection] = monotonic()
+
+    def flow(self, connection: Connection) -> None:
+        """Wait for that no more."""
+        self._stalled.pop(connection, None)
+
+    def hold(self, connection: Connection, size: int) -> None:
+        """Note how many bytes of requests a connection keeps; give up the largest unfinished one if all are too many."""
+        self.held += size - connection.held
+        connection.held = size
+        if size and self.held > self._most_held:
+            largest = max((*self.bodies, *self.heads, connection), key=lambda one: one.held)
+            largest.give_up(overloaded(Refusal("bytes", 1)), "bytes")
+            self.hold(largest, 0)
+
+    def refuse(self) -> None:
+        """Take note that a request was refused."""
+        now = monotonic()
+        if self.refusing is None:
+            self.refusing = now
+        elif now - self.refusing > _STUCK:
+            self.stuck = True
+
+    def turn_is_over(self) -> bool:
+        """Tell whether connections have read for long enough in this turn of the event loop."""
+        self._begin_turn()
+        return self._reading <= monotonic()
+
+    def put_off(self, connection: Connection) -> None:
+        """Let a connection read on in a later turn of the event loop."""
+        self._later.append(connection)
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        if not self._reading:
+            self._reading = monotonic() + _READING
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        """Let connections read that were put off, the first ones first."""
+        self._reading = 0.0
+        if self._later:
+            self._begin_turn()
+        for _ in range(len(self._later)):
+            self._later.popleft().go_on()
+            if self.turn_is_over():
+                break
+
+    def note(self, reason: str) -> None:
+        """Count the reason why a connection was ended; one log line covers many connections."""
+        self._meters.refused_requests.of(reason)[0] += 1.0
+        self._ended[reason] += 1
+
+    def farewell(self) -> None:
+        """Let idle clients send a last request before their connections are closed."""
+        if self._stopping is None:
+            self._stopping = monotonic()
+
+    def count(self, status: int) -> None:
+        """Count an answer that no application has made."""
+        self._meters.answered("other", "other", status)
+
+    def _make_room(self) -> bool:
+        """Close the connection that has kept the worker waiting longest; connections with a recent answer come last."""
+        late = monotonic() - _PATIENCE
+        for places in (
+            (self.ending,),
+            (self.heads, self.bodies, self.idle),
+            (self.heads, self.bodies),
+            (self.idle,),
+        ):
+            firsts = [next(iter(place)) for place in places if place]
+            longest = min(firsts, key=lambda one: one.since, default=None)
+            if longest is not None and (len(places) < 3 or longest.since <= late):
+                self.note("connections")
+                longest.drop()
+                return True
+        return False
+
+    def _look(self) -> None:
+        """End what has taken too long."""
+        now = monotonic()
+        settings = self._settings
+        if self.refusing is not None and any(connection.working for connection in self._all):
+            self.refusing = None
+        self._show()
+        self._close_idle(now)
+        for connection in _older(self.heads, now - settings.head_timeout_seconds):
+            if connection.held:
+                detail = f"the request's head did not arrive within {settings.head_timeout_seconds:g} s"
+                connection.give_up(Problem(408, detail), "head_timeout")
+            else:
+                connection.drop()
+        for connection in [*self.bodies]:
+            elapsed = now - connection.since
+            if elapsed > settings.body_timeout_seconds:
+                detail = f"the request's body did not arrive within {settings.body_timeout_seconds:g} s"
+            elif elapsed > _GRACE and connection.arrived < settings.min_body_rate * (elapsed - _GRACE):
+                detail = f"the request's body arrives at less than {settings.min_body_rate} bytes a second"
+            else:
+                continue
+            connection.give_up(Problem(408, detail), "body_timeout")
+        for connection in [*_older(self.ending, now - _LINGER), *_older(self._refused, now - _LINGER)]:
+            if not connection.flushing or now - connection.since > settings.body_timeout_seconds:
+                connection.drop()
+        for connection, since in [*self._stalled.items()]:
+            if now - since > settings.body_timeout_seconds:
+                self.note("slow_reader")
+                connection.drop()
+        if now - self._counted >= 1.0:
+            self._counted = now
+            self._limit = min(settings.max_connections, _room() + len(self._all))
+        if self._ended and now - self._logged >= _QUIET:
+            self._logged = now
+            ended = ", ".join(f"{reason} {count}" for reason, count in sorted(self._ended.items()))
+            self._ended.clear()
+            _log.warning("requests and connections ended early: %s", ended)
+        self._timer = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+    def _close_idle(self, now: float) -> None:
+        seconds = self._settings.keep_alive_seconds
+        if self._stopping is not None:
+            if now - self._stopping < _FAREWELL:
+                return
+            seconds = 0.0
+        for connection in _older(self.idle, now - seconds):
+            connection.close()
+        if self._stopping is not None:
+            for connection in [*self.heads]:
+                if not connection.held:
+                    connection.close()
+
+
+def _older(waiting: Waiting, since: float) -> list[Connection]:
+    """Return those that have waited since then, the longest first."""
+    found = []
+    for connection in waiting:
+        if connection.since > since:
+            break
+        found.append(connection)
+    return found
+
+
+def _raise_limit() -> None:
+    """Let the process open as many descriptors as it is allowed to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _room() -> int:
+    """Return how many more connections the process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 2**31
+    return max(0, soft - len(os.listdir("/dev/fd")) - _RESERVED)  # noqa: PTH208 - it is not a folder on a disk

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import ClientDisconnect
 
 from localrank.errors import LocalRankError
-from localrank_service.http.heads import REQUEST_ID
+from localrank_service.http.messages import REQUEST_ID
 from localrank_service.http.origin import is_unasked, page_elsewhere
 from localrank_service.http.problems import FAILED, Problem, problem_of, respond
 

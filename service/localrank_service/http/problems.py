@@ -64,6 +64,7 @@ class Problem(Exception):
         pointer: where in the request, as a JSON pointer; ``""`` is the whole body, ``None`` is not in the body.
         headers: further headers of the answer.
         members: further members of the answer, that clients of a protocol look for.
+        reason: what is too much or not ready, in one word, for every 429 and 503; docs/operate/operations.md lists them.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         kind: str | None = None,
         members: Mapping[str, Any] | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -83,6 +85,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.kind = kind
         self.members = dict(members or {})
+        self.reason = reason
 
     def body(self, request_id: str) -> bytes:
         """Return the JSON of the answer."""
@@ -98,6 +101,8 @@ class Problem(Exception):
             "pointer": self.pointer,
             **self.members,
         }
+        if self.reason is not None:
+            members["reason"] = self.reason
         return orjson.dumps(members)
 
 

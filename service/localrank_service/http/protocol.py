@@ -1,6 +1,7 @@
 """One connection of HTTP/1.1: where each request begins and ends, and in which order they are answered.
 
-uvicorn runs this in the place of its own protocol. It differs in what a hostile or an unlucky client can do:
+uvicorn runs this in the place of its own protocol; docs/decisions/http.md says why. It differs in what a hostile or an
+unlucky client can do:
 
 - Requests are read one at a time. Further requests that were sent ahead are not read until the answer before them is
   complete. So they cost nothing yet and cannot spoil an earlier answer.
@@ -10,44 +11,61 @@ uvicorn runs this in the place of its own protocol. It differs in what a hostile
   one, which RFC 9110, section 7.8, leaves to the server.
 - When the server stops, each answer says that it is the last (``Connection: close``), and idle clients have a moment for
   a last request.
+
+Calls go one way: the transport calls a connection, which asks `localrank_service.http.admission` what is taken on and
+`localrank_service.http.messages` what the bytes mean. The application (ASGI) sees one request and its answer as an
+`Exchange`. The connection hands in what arrives; the application asks for it with ``receive`` and answers with ``send``.
+The end of a body is handed over when it is the request's turn. Head and body of an answer leave together, because each
+write is a call of the kernel and wakes the client.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 import re
 import secrets
-from typing import TYPE_CHECKING, Any, Literal, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 
-from localrank_service.http.admission import overloaded
-from localrank_service.http.chunks import Chunks
-from localrank_service.http.exchange import Exchange
-from localrank_service.http.heads import Head
-from localrank_service.http.problems import FAILED, Problem
-from localrank_service.http.refusals import answer_of
+from localrank_service.aside import PERMIT
+from localrank_service.http.admission import ALWAYS, Refusal, overloaded
+from localrank_service.http.messages import Chunks, Head, Heads, head_of
+from localrank_service.http.problems import FAILED, MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping, Sequence
+
+    from starlette.types import ASGIApp, Scope
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-    from localrank_service.http.admission import Admission
-    from localrank_service.http.connections import Connections
+    from localrank_service.http.admission import Admission, Claim, Connections, Waiting
     from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
 
+_log = logging.getLogger("localrank.service")
+
 #: A refused body up to this size in bytes is read and dropped, to keep the connection. A larger one ends it.
 _THROWN_AWAY = 1 << 20
-#: Requests to these paths are neither counted nor refused, and do not wait for a turn.
-_ALWAYS = frozenset(
-    {b"/livez", b"/readyz", b"/startupz", b"/metrics", b"/v2/health/live", b"/v2/health/ready"}
-)
 #: Requests to these paths change something. With an admin key they do not wait behind what others ask.
 _CHANGES = re.compile(
     rb"/v1/models/[^/]+/(?:promote|rollback)|/v2/repository/models/[^/]+/(?:load|unload)|/v1/experiments/[^/]+"
 )
+_PERMISSION = b"HTTP/1.1 100 Continue\r\n\r\n"
+#: If this many bytes of a body are kept for the application, it must take them before more are read.
+_READ_AHEAD = 1 << 18
+#: A part up to this size in bytes is always read at once.
+_SMALL = 1 << 11
+#: As long as the ids that are made for requests.
+_ID = b"0" * 32
+
+#: The heads that this process has read.
+_KNOWN = Heads()
 
 
 class _Phase(enum.Enum):
@@ -65,22 +83,36 @@ class _Phase(enum.Enum):
 
 #: When there may be something to read.
 _READING = frozenset({_Phase.HEAD, _Phase.BODY, _Phase.WASTE})
-#: A part up to this size in bytes is always read at once.
-_SMALL = 1 << 11
+
+
+def answer_of(
+    problem: Problem, request_id: str, headers: Sequence[tuple[bytes, bytes]], *, keeps: bool
+) -> tuple[bytes, bytes]:
+    """Return head and body of an answer that no application has made."""
+    body = problem.body(request_id)
+    sent = [
+        *headers,
+        *[(name.lower().encode(), value.encode()) for name, value in problem.headers.items()],
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-request-id", request_id.encode()),
+    ]
+    return head_of(problem.status, sent if keeps else [*sent, (b"connection", b"close")]), body
+
+
+@lru_cache(64)  # under overload there are thousands a second; the headers change once a second
+def _prepared(refusal: Refusal, headers: tuple[tuple[bytes, bytes], ...], *, keeps: bool) -> list[bytes]:
+    """Return an answer to a request that is refused at its head, in parts between which the request's id stands."""
+    head, body = answer_of(overloaded(refusal), _ID.decode(), headers, keeps=keeps)
+    return (head + body).split(_ID)
 
 
 class Http(asyncio.BufferedProtocol):
-    """One connection.
+    """One connection (`localrank_service.http.admission.Connection`).
 
     Attributes:
-        since: when it began to wait for what it waits for; `Connections` sets that.
-        due, period: what its share is; `Admission` keeps that.
-        place: among which connections it waits; `Connections` sets that.
-        held: bytes of its requests that are in memory; `Connections` counts them.
-        arrived: bytes of the present body that have arrived.
-        default_headers: what uvicorn adds to every answer.
+        server_state: what uvicorn knows of all connections; its ``default_headers`` are in every answer.
         stalled: whether the client does not take its answer.
-        entered: whether there was room for it.
     """
 
     def __init__(
@@ -92,12 +124,16 @@ class Http(asyncio.BufferedProtocol):
     ) -> None:
         self.since = self.due = 0.0
         self.held = self.arrived = self.period = 0
-        self.place: dict[Http, None] | None = None
+        self.place: Waiting | None = None
         self.stalled = False
         self._app = config.loaded_app
-        self._asgi = {"version": config.asgi_version, "spec_version": "2.3"}
-        self._root_path = config.root_path
-        self._server_state = server_state
+        #: What the scopes of all requests have.
+        self._scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": config.asgi_version, "spec_version": "2.3"},
+            "root_path": config.root_path,
+        }
+        self.server_state = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_running_loop()
         self._connections: Connections = app_state["connections"]
@@ -105,9 +141,6 @@ class Http(asyncio.BufferedProtocol):
         self._cors: Cors | None = app_state["cors"]
         self._keys: Keys = app_state["keys"]
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self._client: tuple[str, int] | None = None
-        self._server: tuple[str, int | None] | None = None
-        self._scheme: Literal["http", "https"] = "http"
         self._phase = _Phase.HEAD
         self._head: Head | None = None
         self._exchange: Exchange | None = None
@@ -132,18 +165,20 @@ class Http(asyncio.BufferedProtocol):
         if self._phase is _Phase.END:  # dropped for another before it was made
             self._transport.abort()
             return
-        self._client, self._server = get_remote_addr(self._transport), get_local_addr(self._transport)
-        self._scheme = "https" if is_ssl(self._transport) else "http"
-        self._server_state.connections.add(cast("Any", self))
+        self._scope |= {
+            "client": get_remote_addr(self._transport),
+            "server": get_local_addr(self._transport),
+            "scheme": "https" if is_ssl(self._transport) else "http",
+        }
+        self.server_state.connections.add(cast("Any", self))
         if not self.entered:
-            detail = "this server has no room for another connection; try again in 1 s"
-            self._end_with(Problem(503, detail, headers={"Retry-After": "1"}), "connections")
+            self._end_with(overloaded(Refusal("connections", 1)), "connections")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """End."""
         self._phase = _Phase.END
         self._ahead = b""
-        self._server_state.connections.discard(cast("Any", self))
+        self.server_state.connections.discard(cast("Any", self))
         self._connections.leave(self)
         self.resume_writing()
         if self._exchange is not None and not self._exchange.answered:
@@ -177,7 +212,6 @@ class Http(asyncio.BufferedProtocol):
                 self._pause(paused=False)
             if self._ended and not self._ahead and self._phase in _READING:
                 self.close()  # the rest of the request will not come
-            self._weigh()
 
     def pause_writing(self) -> None:
         """Send no more for now: the client does not take it."""
@@ -223,7 +257,7 @@ class Http(asyncio.BufferedProtocol):
             self._end_with(problem, reason)
         elif self._phase is _Phase.BODY and exchange is not None and not exchange.started:
             self._connections.note(reason)
-            self._connections.work(self)
+            self._connections.wait(self, None)
             self._phase = _Phase.END
             exchange.stop(problem)
         else:
@@ -235,7 +269,7 @@ class Http(asyncio.BufferedProtocol):
         read = self._phase is _Phase.AHEAD and not self._ahead
         self._phase = _Phase.END
         self._ahead = b""
-        self._connections.release(self)
+        self._connections.hold(self, 0)
         if self._transport.is_closing():
             return
         self._connections.end(self)
@@ -255,10 +289,6 @@ class Http(asyncio.BufferedProtocol):
             self._transport.abort()
 
     # What an exchange asks for.
-
-    @property
-    def default_headers(self) -> list[tuple[bytes, bytes]]:
-        return self._server_state.default_headers
 
     def keeps(self, exchange: Exchange) -> bool:
         """Return whether the connection stays open after this exchange, whose answer begins now."""
@@ -290,7 +320,7 @@ class Http(asyncio.BufferedProtocol):
 
     def answered(self, exchange: Exchange) -> None:
         """Go on with the next request, or end."""
-        self._server_state.total_requests += 1
+        self.server_state.total_requests += 1
         if not exchange.keeps or (self._ended and not self._ahead):
             self.close()
         elif self._phase is _Phase.BODY:
@@ -313,8 +343,8 @@ class Http(asyncio.BufferedProtocol):
     def _rest(self) -> None:
         """Wait for the next request, or begin with the one that was sent ahead."""
         self._phase = _Phase.HEAD
-        self._connections.rest(self)
-        self._weigh()
+        self._connections.wait(self, self._connections.idle)
+        self._connections.hold(self, len(self._ahead))
         if self._ahead:
             self._connections.put_off(self)
 
@@ -322,65 +352,64 @@ class Http(asyncio.BufferedProtocol):
         begun = False
         try:
             while data:
+                phase = self._phase
                 # Small parts are read at once: to look at the clock would take longer, and health checks are small.
-                if len(data) > _SMALL and self._phase in _READING and self._connections.turn_is_over():
+                late = len(data) > _SMALL and phase in _READING and self._connections.turn_is_over()
+                # Only one request in each turn of the event loop, even if more were sent ahead.
+                if late or (phase is _Phase.HEAD and (begun or self.stalled)):
                     self._keep(data)
                     self._connections.put_off(self)
                     break
-                if self._phase is _Phase.HEAD:
-                    if begun or self.stalled:
-                        # Only one request in each turn of the event loop, even if more were sent ahead.
-                        self._keep(data)
-                        self._connections.put_off(self)
-                        return
+                if phase is _Phase.HEAD:
                     used, begun = self._read_head(data)
-                elif self._phase is _Phase.BODY:
+                elif phase is _Phase.BODY:
                     used = self._read_body(data)
-                elif self._phase is _Phase.WASTE:
+                elif phase is _Phase.WASTE:
                     used = self._skip(data)
-                elif self._phase is _Phase.AHEAD:
-                    self._keep(data)
-                    return
                 else:
-                    return
+                    if phase is _Phase.AHEAD:
+                        self._keep(data)
+                    break
                 data = data[used:]
         except Problem as problem:
             self.give_up(problem, "malformed")
         if begun and self._phase in {_Phase.BODY, _Phase.WASTE}:
-            self._connections.begin_body(self)
+            self._connections.wait(self, self._connections.bodies)
+        self._weigh()
 
     def _keep(self, data: memoryview) -> None:
         """Keep what was sent ahead, and read no more."""
         self._ahead += bytes(data)
         self._pause(paused=True)
-        self._weigh()
 
     def _weigh(self) -> None:
         """Tell how many bytes of requests are in memory here."""
-        if self._phase is not _Phase.END:
-            head, exchange = self._head, self._exchange
-            size = len(self._ahead) + (0 if head is None else head.size)
-            if exchange is not None and not exchange.answered:
-                size += exchange.received
+        head, exchange = self._head, self._exchange
+        size = len(self._ahead)
+        if head is not None:
+            size += head.size
+        if exchange is not None and not exchange.answered:
+            size += exchange.received
+        if size != self.held and self._phase is not _Phase.END:
             self._connections.hold(self, size)
 
     def _read_head(self, data: memoryview) -> tuple[int, bool]:
         """Return how many bytes were the head's, and whether it is complete."""
         head = self._head
+        first = head is None
         if head is None:
-            known = self._connections.heads.find(data)
+            known = _KNOWN.find(data)
             if known is not None:
                 self._begin(known)
                 return known.size, True
             head = self._head = Head()
         used = head.feed(data)
-        if head.complete and head.size == used:
-            self._connections.heads.keep(data, head)
         if not head.complete:
-            if not self.held:
-                self._connections.begin_head(self)
-            self._weigh()
+            if first:
+                self._connections.wait(self, self._connections.heads)
             return used, False
+        if head.size == used:
+            _KNOWN.keep(data, head)
         self._head = None
         self._begin(head)
         return used, True
@@ -388,42 +417,33 @@ class Http(asyncio.BufferedProtocol):
     def _begin(self, head: Head) -> None:
         """Begin to answer the request, or refuse it."""
         self.arrived, self._missing = 0, head.length or 0
-        path, claim = head.path, None
-        if path not in _ALWAYS:
+        claim = None
+        if head.path not in ALWAYS:
             if (
-                _CHANGES.fullmatch(path)
+                _CHANGES.fullmatch(head.path)
                 and head.method != b"GET"
                 and self._keys.is_admin({"headers": head.headers})
             ):
                 admitted = self._admission.admit_change()
             else:
-                kind = path, head.content_type, self._missing.bit_length()
+                kind = head.path, head.content_type, self._missing.bit_length()
                 admitted = self._admission.admit(self, kind)
-            if isinstance(admitted, int):
-                self._connections.refuse()
+            if isinstance(admitted, Refusal):
                 self._refuse(admitted, head)
                 return
-            self._connections.accept()
+            self._connections.refusing = None
             claim = admitted
-        scope: dict[str, Any] = {
-            "type": "http",
-            "asgi": self._asgi,
-            "server": self._server,
-            "client": self._client,
-            "scheme": self._scheme,
-            "root_path": self._root_path,
-            "state": self._app_state.copy(),
-        }
-        head.locate(cast("Any", scope))
+        scope = {**self._scope, "state": self._app_state.copy()}
+        head.locate(scope)
         self._exchange = exchange = Exchange(self, scope, claim, keeps=head.keeps, waits=head.waits)
         if head.length == 0:
-            self._end_body(exchange)
+            self._end_body(exchange, b"")
         else:
             self._phase = _Phase.BODY
             self._chunks = Chunks() if head.length is None else None
         task = self._loop.create_task(exchange.run(self._app))
-        self._server_state.tasks.add(task)
-        task.add_done_callback(self._server_state.tasks.discard)
+        self.server_state.tasks.add(task)
+        task.add_done_callback(self.server_state.tasks.discard)
 
     def _read_body(self, data: memoryview) -> int:
         exchange = self._exchange
@@ -437,22 +457,20 @@ class Http(asyncio.BufferedProtocol):
             part, used = self._chunks.feed(data)
             complete = self._chunks.complete
         self.arrived += used
-        if part:
+        if complete:
+            self._end_body(exchange, part)
+        elif part:
             exchange.put(part)
-            self._weigh()
-        if self._phase is _Phase.BODY:
-            if complete:
-                self._end_body(exchange)
-            elif exchange.full:
+            if exchange.full:
                 self._pause(paused=True)
         return used
 
-    def _end_body(self, exchange: Exchange) -> None:
+    def _end_body(self, exchange: Exchange, part: bytes) -> None:
         self._phase = _Phase.AHEAD
-        self._connections.work(self)
+        self._connections.wait(self, None)
         if exchange.claim is not None:
             exchange.claim.arrive()
-        exchange.end_body()
+        exchange.put(part, last=True)
 
     def _skip(self, data: memoryview) -> int:
         """Read and drop a body that is not needed."""
@@ -474,8 +492,9 @@ class Http(asyncio.BufferedProtocol):
 
     # Answers that are not the application's.
 
-    def _refuse(self, after: int, head: Head) -> None:
+    def _refuse(self, refusal: Refusal, head: Head) -> None:
         """Answer with 429 although the body was not read; keep the connection if that is cheap."""
+        self._connections.refuse()
         keeps = (
             head.keeps
             and head.length is not None
@@ -483,10 +502,11 @@ class Http(asyncio.BufferedProtocol):
             and not (head.waits or self._last or self._ended or self._connections.draining)
         )
         if head.method == b"HEAD" or head.request_id is not None or self._cors is not None:
-            self.write(self._answer(overloaded(after), head, keeps=keeps))
+            self.write(self._answer(overloaded(refusal), head, keeps=keeps))
         else:
             self._connections.count(429)
-            self.write(self._connections.refusals.answer(after, self.default_headers, keeps=keeps))
+            parts = _prepared(refusal, tuple(self.server_state.default_headers), keeps=keeps)
+            self.write(secrets.token_hex(16).encode().join(parts))
         if not keeps:
             self.close()
         elif self._missing:
@@ -507,8 +527,185 @@ class Http(asyncio.BufferedProtocol):
         self._connections.count(problem.status)
         sent = None if head is None else head.request_id
         request_id = secrets.token_hex(16) if sent is None else sent.decode()
-        headers = self.default_headers
+        headers = self.server_state.default_headers
         if head is not None and self._cors is not None:
             headers = [*headers, *self._cors.headers(head.headers)]
         answer, body = answer_of(problem, request_id, headers, keeps=keeps)
         return answer if head is not None and head.method == b"HEAD" else answer + body
+
+
+class Exchange:
+    """One request and its answer.
+
+    Attributes:
+        keeps: whether the connection may stay open afterwards.
+        received: bytes of the body that have arrived.
+        complete: whether the whole body has arrived.
+        started: whether the answer has begun.
+        answered: whether all of it was handed over to be sent.
+        gone: whether the client hung up before that.
+        full: whether the application must take what has arrived before more is read.
+        waits: whether the client waits for permission to send the body.
+    """
+
+    __slots__ = (
+        "_chunked",
+        "_connection",
+        "_delivered",
+        "_head",
+        "_parts",
+        "_problem",
+        "_room",
+        "_scope",
+        "_taken",
+        "_waiter",
+        "answered",
+        "claim",
+        "complete",
+        "full",
+        "gone",
+        "keeps",
+        "received",
+        "started",
+        "waits",
+    )
+
+    def __init__(
+        self, connection: Http, scope: Scope, claim: Claim | None, *, keeps: bool, waits: bool
+    ) -> None:
+        self.claim = claim
+        self.keeps = keeps
+        self.waits = waits
+        self.received = 0
+        self.complete = self.started = self.answered = self.gone = self.full = False
+        self._connection = connection
+        self._scope = scope
+        self._parts: list[bytes] = []
+        self._taken = 0
+        self._delivered = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._problem: Problem | None = None
+        self._head: bytes | None = None
+        self._chunked = False
+        self._room = 0
+
+    async def run(self, app: ASGIApp) -> None:
+        """Let the application answer; if it does not, that is our error."""
+        PERMIT.set(self.claim)
+        try:
+            await app(self._scope, self.receive, self.send)
+        except ClientDisconnect:
+            pass
+        except Exception:  # noqa: BLE001 - the client gets an answer after any error
+            _log.exception("the application failed")
+        finally:
+            # Here only, so that no way to end is forgotten: a client that is gone holds no place.
+            if self.claim is not None:
+                self.claim.finish()
+        if not self.answered and not self.gone:
+            self._connection.fail(self)
+
+    def put(self, part: bytes, *, last: bool = False) -> None:
+        """Take a part of the body that has arrived."""
+        self._parts.append(part)
+        self.received += len(part)
+        self.complete = last
+        self.full = self.received - self._taken > _READ_AHEAD
+        if self._waiter is not None and (last or self.full):
+            self._wake()
+
+    def stop(self, problem: Problem) -> None:
+        """Raise the problem where the application waits for the body."""
+        self._problem = problem
+        self.keeps = False
+        self._wake()
+
+    def hang_up(self) -> None:
+        """Take notice that the client is gone."""
+        self.gone = True
+        self._wake()
+        if self.claim is not None:
+            self.claim.give_up()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Return the next part of the body; its end when it is this request's turn."""
+        if self.waits and not self.started:
+            self.waits = False
+            self._connection.write(_PERMISSION)
+        while not self.gone and not self.answered:
+            if self._problem is not None and not self.started:
+                try:
+                    raise self._problem
+                finally:
+                    # The traceback of a problem refers to frames, and these refer to this exchange and its body.
+                    self._problem = None
+            if self.complete and not self._delivered:
+                self._delivered = True
+                if self.claim is not None and not self.claim.begin():
+                    await self.claim.turn()
+                return self._hand_over(more=False)
+            if self.full:
+                message = self._hand_over(more=True)
+                self._connection.read_on()
+                return message
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return {"type": "http.disconnect"}
+
+    def _hand_over(self, *, more: bool) -> MutableMapping[str, Any]:
+        parts, self._parts = self._parts, []
+        self._taken = self.received
+        self.full = False
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return {"type": "http.request", "body": body, "more_body": more}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send the head of the answer, or a part of its body."""
+        if self.gone:
+            return
+        if message["type"] == "http.response.start":
+            if self.started:
+                raise RuntimeError("the application began its answer twice")
+            self._begin(message["status"], message["headers"])
+            return
+        if not self.started or self.answered:
+            raise RuntimeError("the application sent a body outside of an answer")
+        body, more = message.get("body", b""), message.get("more_body", False)
+        head, self._head = self._head, None
+        if self._scope["method"] == "HEAD":
+            body = b""
+        elif self._chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            body = body if more else body + b"0\r\n\r\n"
+        else:
+            self._room -= len(body)
+            if self._room < 0 or (self._room and not more):
+                raise RuntimeError("the application's answer is not as long as it declared")
+        connection = self._connection
+        connection.write(head + body if head else body)
+        if not more:
+            self.answered = True
+            connection.answered(self)
+        elif connection.stalled:
+            await connection.writable()
+
+    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Make the head of the answer, which leaves with the beginning of the body."""
+        connection = self._connection
+        sent = [*connection.server_state.default_headers, *headers]
+        self._chunked = status not in {204, 304}
+        for name, value in headers:
+            if name == b"content-length":
+                self._room, self._chunked = int(value), False
+            elif name == b"connection" and b"close" in value.lower():
+                self.keeps = False
+        if self._chunked:
+            sent.append((b"transfer-encoding", b"chunked"))
+        if not connection.keeps(self) and (b"connection", b"close") not in sent:
+            sent.append((b"connection", b"close"))
+        self._head = head_of(status, sent)
+        self.started = True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
-    from localrank_service.http.connections import Connections
+    from localrank_service.http.admission import Connections
 
 _log = logging.getLogger("localrank.service")
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from localrank_service.http.admission import Admission
-from localrank_service.http.connections import Connections
+from localrank_service.http.admission import Admission, Connections
 from localrank_service.http.keyring import Keyring
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts

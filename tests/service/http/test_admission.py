@@ -11,7 +11,16 @@ from starlette.requests import ClientDisconnect
 
 from localrank_service.aside import RANKER, READER, Lane
 from localrank_service.http import admission as module
-from localrank_service.http.admission import Admission, Claim, Client, Kind, Pressure, overloaded
+from localrank_service.http.admission import (
+    WHY,
+    Admission,
+    Claim,
+    Client,
+    Kind,
+    Pressure,
+    Refusal,
+    overloaded,
+)
 from localrank_service.http.problems import Problem
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
@@ -47,7 +56,7 @@ KIND = (b"/v1/rerank", b"application/json", 10)
 
 def admitted(admission: Admission, client: Client | None = None, kind: Kind = KIND) -> Claim:
     claim = admission.admit(client or Connection(), kind)
-    if isinstance(claim, int):
+    if isinstance(claim, Refusal):
         raise overloaded(claim)
     return claim
 
@@ -467,7 +476,7 @@ def test_what_is_refused_is_counted_by_its_reason() -> None:
 
     few = Admission(Settings(max_concurrent_requests=1), meters)
     arrived(few)
-    assert isinstance(few.admit(Connection(), KIND), int)
+    assert isinstance(few.admit(Connection(), KIND), Refusal)
     assert (1.0, 0.0, 0.0) == tuple(refused.of(reason)[0] for reason in ("requests", "queue", "documents"))
     lists = Admission(Settings(max_documents_in_flight=10), meters)
     arrived(lists).hold(8)
@@ -482,18 +491,19 @@ def test_what_is_refused_is_counted_by_its_reason() -> None:
     assert 16.0 == meters.documents_in_flight.of()[0]
 
 
-def test_a_request_is_counted_from_its_arrival_to_its_end_and_once() -> None:
+@pytest.mark.anyio
+async def test_a_request_is_counted_from_its_arrival_to_its_end_and_once() -> None:
     admission = admissions()
     claim = admitted(admission)
     counts = [(admission.working, admission.waiting)]
-    for step in (claim.arrive, claim.arrive, claim.granted, claim.granted, claim.finish, claim.finish):
+    for step in (claim.arrive, claim.arrive, claim.begin, claim.finish, claim.finish):
         step()
         counts.append((admission.working, admission.waiting))
     unread = admitted(admission)
     unread.finish()
     unread.arrive()
 
-    assert [(0, 0), (1, 1), (1, 1), (1, 0), (1, 0), (0, 0), (0, 0)] == counts
+    assert [(0, 0), (1, 1), (1, 1), (1, 0), (0, 0), (0, 0)] == counts
     assert (0, 0) == (admission.working, admission.waiting)
 
 
@@ -512,11 +522,13 @@ async def test_the_time_in_the_queue_is_measured(clock: Clock) -> None:
     assert [2.0, pytest.approx(0.25)] == [float(line.split()[-1]) for line in (count, total)]
 
 
-def test_who_is_overloaded_says_when_to_come_back() -> None:
-    problem = overloaded(7)
+@pytest.mark.parametrize("reason", WHY)
+def test_who_is_overloaded_says_why_and_when_to_come_back(reason: str) -> None:
+    problem = overloaded(Refusal(reason, 7))
 
-    assert (429, {"Retry-After": "7"}, "the server is overloaded; try again in 7 s") == (
+    assert (503 if reason == "connections" else 429, {"Retry-After": "7"}, reason) == (
         problem.status,
         problem.headers,
-        problem.detail,
+        problem.reason,
     )
+    assert problem.detail.endswith("; try again in 7 s")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank_service.http.chunks import FREE_CHUNKS, LEAST_CHUNK, Chunks
+from localrank_service.http.messages import FREE_CHUNKS, LEAST_CHUNK, Chunks
 from localrank_service.http.problems import Problem
 
 

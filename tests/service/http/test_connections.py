@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import resource
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank_service.http import connections as module
+from localrank_service.http import admission as module
 from tests.service.http.scripted import Clock, Wire, Worker, echo, feed, request, settle
 
 if TYPE_CHECKING:
@@ -395,7 +396,7 @@ async def test_until_the_server_stops_who_has_sent_nothing_is_not_closed(clock: 
 async def test_a_worker_looks_again_and_again_until_it_stops(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PERIOD", 0.001)
+    monkeypatch.setattr(module, "_LOOK", 0.001)
     worker = Worker(keep_alive_seconds=1)
     made = []
     worker.connections.start()
@@ -461,10 +462,7 @@ async def test_a_head_is_given_up_if_it_is_the_largest() -> None:
 
     (answer,) = wire.answers()
     assert (429, True, b"1") == (answer.status, answer.last, answer.headers[b"retry-after"])
-    assert (
-        "the requests that are arriving take more than 8 bytes in all, the limit of this server; try again in 1 s"
-        == answer.detail
-    )
+    assert "bytes" == json.loads(answer.body)["reason"]
     assert 0 == http.held
 
 

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from localrank_service.aside import PERMIT
 from localrank_service.http.admission import Claim
-from localrank_service.http.exchange import head_of
+from localrank_service.http.messages import head_of
 from localrank_service.http.problems import Problem
 from tests.service.http.scripted import Worker, arrive, feed, request, settle
 
@@ -214,7 +214,7 @@ async def test_who_waits_for_a_turn_and_goes_is_forgotten(
     monkeypatch.setattr(Claim, "begin", lambda _: False)
     app = Script(start(), part(b"a"))
     worker = Worker(app)
-    worker.admission._taken = True
+    worker.admission.taken = True
     http, wire = worker.connect()
     await feed(http, request(body=b"x"))
     assert [] == app.received

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from localrank_service.http.heads import LARGEST_HEAD, MOST_EMPTY_LINES, MOST_HEADERS, Head, Heads
+from localrank_service.http.messages import LARGEST_HEAD, MOST_EMPTY_LINES, MOST_HEADERS, Head, Heads
 from localrank_service.http.problems import Problem
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localrank_service.aside import LANES, PERMIT, READER
-from localrank_service.http import connections as module
+from localrank_service.http import admission as module
 from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed, request, settle
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from localrank_service.http.chunks import Chunks
 from localrank_service.http.cors import Cors
+from localrank_service.http.messages import Chunks
 from localrank_service.http.problems import Problem
 from localrank_service.http.protocol import Http
 from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed, request, settle
@@ -19,7 +19,7 @@ from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from localrank_service.http.admission import Claim, Client, Kind
+    from localrank_service.http.admission import Claim, Client, Kind, Refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -365,7 +365,7 @@ async def test_chunks_that_are_malformed_are_refused_where_the_application_reads
     assert [400] == seen
     assert 1.0 == worker.refused("malformed")
     assert [True] == [answer.last for answer in wire.answers()]
-    assert http.place is not worker.connections._bodies
+    assert http.place is not worker.connections.bodies
 
 
 async def test_chunks_that_are_malformed_after_the_answer_has_begun_cost_the_connection() -> None:
@@ -435,13 +435,13 @@ async def test_a_refused_request_is_answered_before_its_body_and_keeps_the_conne
     (answer,) = wire.answers()
     assert (429, False, b"1") == (answer.status, answer.last, answer.headers[b"retry-after"])
     assert 1.0 == full.counted(429)
-    assert http.place is full.connections._bodies
+    assert http.place is full.connections.bodies
     await feed(http, b"defghij" + request(body=b"k"))
 
     assert [429, 429] == [answer.status for answer in wire.answers()]
     assert 2 == len({answer.headers[b"x-request-id"] for answer in wire.answers()})
     assert 2.0 == full.counted(429)
-    assert http.place is full.connections._idle
+    assert http.place is full.connections.idle
     assert [] == wire.did
 
 
@@ -532,7 +532,7 @@ async def test_requests_are_told_apart_by_path_type_and_length(monkeypatch: pyte
     kinds: list[Kind] = []
     admit = worker.admission.admit
 
-    def seen(client: Client, kind: Kind) -> Claim | int:
+    def seen(client: Client, kind: Kind) -> Claim | Refusal:
         kinds.append(kind)
         return admit(client, kind)
 
@@ -804,7 +804,7 @@ async def test_administrators_have_a_few_places() -> None:
 async def test_what_is_slow_to_read_is_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 200 bytes on many connections; a small request that comes after them is not behind them."""
     clock = Clock()
-    monkeypatch.setattr("localrank_service.http.connections.monotonic", clock)
+    monkeypatch.setattr("localrank_service.http.admission.monotonic", clock)
     feed_chunks = Chunks.feed
 
     def slow(chunks: Chunks, data: memoryview) -> tuple[bytes, int]:
@@ -838,7 +838,7 @@ async def test_a_client_that_closes_its_side_in_the_middle_is_forgotten_when_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("localrank_service.http.connections.monotonic", clock)
+    monkeypatch.setattr("localrank_service.http.admission.monotonic", clock)
     worker = Worker()
     other, _ = worker.connect()
     http, wire = worker.connect()

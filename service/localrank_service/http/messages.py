@@ -1,15 +1,17 @@
-"""The head of a request: its line and its headers.
+"""The messages of HTTP/1.1: heads of requests, bodies that come in chunks, heads of answers.
 
-httptools reads the grammar. What HTTP leaves to the server is decided here: how large a head may be, which one host it
-addresses, and how long the body is. A head that two readers could understand in two ways is refused, because a proxy in
-front may be the other reader (request smuggling).
+Bytes become values here and values bytes; nothing waits, and nothing is known of connections. httptools reads the
+grammar of heads. What HTTP leaves to the server is decided here: how large a head may be, which one host it addresses,
+and how long the body is. What two readers could understand in two ways is refused, because a proxy in front may be the
+other reader (request smuggling).
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import httptools
@@ -17,7 +19,7 @@ import httptools
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
-    from uvicorn._types import HTTPScope
+    from collections.abc import Iterable
 
 #: Bytes that a request's line and headers may take, the empty line after them included.
 LARGEST_HEAD = 1 << 16
@@ -56,66 +58,85 @@ REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 _MALFORMED = "expected an HTTP/1.1 request, found something else"
 
+#: Reading a chunk takes as long as reading some thousand bytes, so a body of tiny ones would be slow to read. A body may
+#: have `FREE_CHUNKS` of any size, and one more for each `LEAST_CHUNK` bytes of content.
+FREE_CHUNKS, LEAST_CHUNK = 2048, 128
+#: Lines that are read in one step, which takes half a millisecond.
+_LINES = 256
+#: Bytes of a line that says how long the next chunk is, extensions included.
+_LONGEST_LINE = 256
+#: Bytes of the headers after the last chunk. They are not used.
+_LONGEST_TRAILER = 1 << 13
+#: A size of at most 2^40, and extensions, which are not used.
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:;[!-~]*)?")
+_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
+
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode("ascii") for status in HTTPStatus
+}
+
+
+def head_of(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the head of an answer; a line break within a header is an error of ours (header injection)."""
+    lines = [_STATUS_LINES[status], *[name + b": " + value for name, value in headers], b"", b""]
+    head = b"\r\n".join(lines)
+    breaks = len(lines) - 1
+    if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+        raise ValueError("a header of the answer has a line break or a NUL")
+    return head
+
 
 class Head:
-    """One head, while and after it is read.
+    """The line and the headers of one request, while and after they are read.
 
     Attributes:
-        method: as sent.
+        complete: whether all of it was read. Until then only `headers` and `size` have meaning.
+        size: bytes that it took.
         headers: names in lower case, values as sent.
+        method: as sent.
+        path: without the query, as sent.
+        version: of HTTP.
         length: bytes of the body; ``None`` if it comes in chunks.
+        content_type: what the body is declared to be.
+        request_id: what the client calls the request, if that can be sent back.
         keeps: whether the client allows a further request on its connection.
         waits: whether the client waits for permission to send the body (``Expect: 100-continue``).
     """
 
     __slots__ = (
         "_empty",
+        "_located",
         "_noted",
         "_parser",
         "_tail",
         "_target",
+        "complete",
+        "content_type",
         "headers",
         "keeps",
         "length",
         "method",
+        "path",
+        "request_id",
         "size",
         "version",
         "waits",
     )
 
     def __init__(self) -> None:
+        self.complete = self.keeps = self.waits = False
         self.headers: list[tuple[bytes, bytes]] = []
         self.length: int | None = 0
-        self.method = b""
+        self.method = self.path = self.content_type = b""
+        self.request_id: bytes | None = None
         self.version = ""
-        self.keeps = self.waits = False
         self.size = 0
         self._empty = 0
         self._noted: dict[bytes, bytes] = {}
         self._target = b""
         self._tail = b""
+        self._located: dict[str, Any] = {}
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
-
-    @property
-    def request_id(self) -> bytes | None:
-        """What the client calls the request, if that can be sent back."""
-        sent = self._noted.get(b"x-request-id")
-        return sent if sent is not None and REQUEST_ID.fullmatch(sent) else None
-
-    @property
-    def path(self) -> bytes:
-        """The target without its query, as sent."""
-        return self._target.partition(b"?")[0]
-
-    @property
-    def content_type(self) -> bytes:
-        """What the body is declared to be."""
-        return self._noted.get(b"content-type", b"")
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was read."""
-        return self._parser is None
 
     def feed(self, data: memoryview) -> int:
         """Read on; return how many bytes were the head's. Raises a `Problem`: 400, 417, 431, 501 or 505."""
@@ -133,7 +154,7 @@ class Head:
         used = len(data) if end < 0 else end + len(_END) - len(self._tail)
         self.size += used
         if self.size > LARGEST_HEAD:
-            raise _too_large(f"the request line and headers together have more than {LARGEST_HEAD} bytes")
+            raise Problem(431, f"the request line and headers together have more than {LARGEST_HEAD} bytes")
         self._parse(data[:used])
         if end < 0:
             self._tail = seen[-3:]
@@ -149,7 +170,7 @@ class Head:
         headers = self.headers
         headers.append((name, value))
         if len(headers) > MOST_HEADERS:
-            raise _too_large(f"the request has more than {MOST_HEADERS} headers")
+            raise Problem(431, f"the request has more than {MOST_HEADERS} headers")
         if name in _NOTED:
             noted = self._noted
             if name in noted:
@@ -158,22 +179,14 @@ class Head:
                 value = noted[name] + b"," + value
             noted[name] = value
 
-    def locate(self, scope: HTTPScope) -> None:
+    def locate(self, scope: dict[str, Any]) -> None:
         """Put the method, the path and the headers into an ASGI scope."""
-        target = self._target
-        if not target.startswith(b"/") or b"#" in target:
-            target = self._origin_form(target)
-        raw, _, query = target.partition(b"?")
-        try:
-            path = raw.decode("ascii")
-        except UnicodeDecodeError:
-            raise Problem(400, "the request's path has bytes that are not ASCII") from None
-        scope["method"] = self.method.decode("ascii")
-        scope["http_version"] = self.version
-        scope["path"] = scope["root_path"] + (unquote(path) if "%" in path else path)
-        scope["raw_path"] = scope["root_path"].encode("ascii") + raw
-        scope["query_string"] = query
+        root = scope["root_path"]
+        scope |= self._located
         scope["headers"] = self.headers.copy()  # the head may be another request's too
+        if root:
+            scope["path"] = root + scope["path"]
+            scope["raw_path"] = root.encode("ascii") + scope["raw_path"]
 
     def _parse(self, data: memoryview) -> None:
         assert self._parser is not None  # noqa: S101 - for the type checker
@@ -222,6 +235,29 @@ class Head:
             self.headers = [
                 (name, value) for name, value in self.headers if name not in {*_OFFERS, b"connection"}
             ]
+        self.content_type = noted.get(b"content-type", b"")
+        sent = noted.get(b"x-request-id")
+        if sent is not None and REQUEST_ID.fullmatch(sent):
+            self.request_id = sent
+        self._split_target()
+        self.complete = True
+
+    def _split_target(self) -> None:
+        target = self._target
+        if not target.startswith(b"/") or b"#" in target:
+            target = self._origin_form(target)
+        self.path, _, query = target.partition(b"?")
+        try:
+            path = self.path.decode("ascii")
+        except UnicodeDecodeError:
+            raise Problem(400, "the request's path has bytes that are not ASCII") from None
+        self._located = {
+            "method": self.method.decode("ascii"),
+            "http_version": self.version,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": self.path,
+            "query_string": query,
+        }
 
     def _origin_form(self, target: bytes) -> bytes:
         """Return path and query of a target that is a whole address; its host counts instead of the header."""
@@ -259,6 +295,93 @@ class Heads:
             self._known[bytes(data[: head.size])] = head
 
 
+class Chunks:
+    """What is left to read of a body that comes in chunks (RFC 9112, section 7.1); only the content is kept.
+
+    Attributes:
+        complete: whether the body has ended.
+    """
+
+    __slots__ = ("_count", "_line", "_most", "_room", "_trailer", "complete")
+
+    def __init__(self) -> None:
+        self.complete = False
+        self._count = 0
+        #: Bytes of content that are announced, added to those that `FREE_CHUNKS` stand for.
+        self._most = FREE_CHUNKS * LEAST_CHUNK
+        #: Bytes left of a chunk and of the line end after it.
+        self._room = 0
+        #: Beginning of a line that has not ended.
+        self._line = b""
+        #: Bytes of trailers read; negative before the last chunk.
+        self._trailer = -1
+
+    def feed(self, data: memoryview) -> tuple[bytes, int]:
+        """Read a part of the data; return the content it brings, and how many bytes were read."""
+        content: list[memoryview] = []
+        at, size, lines = 0, len(data), 0
+        while at < size and not self.complete and lines < _LINES:
+            if self._room > 2:
+                part = data[at : at + self._room - 2]
+                content.append(part)
+                at += len(part)
+                self._room -= len(part)
+            elif self._room:
+                end = bytes(data[at : at + self._room])
+                if end != b"\r\n"[2 - self._room :][: len(end)]:
+                    raise _broken("a chunk is longer than its size")
+                at += len(end)
+                self._room -= len(end)
+            else:
+                at += self._read_line(data[at : at + _LONGEST_LINE + 2])
+                lines += 1
+        return b"".join(content), at
+
+    def _read_line(self, data: memoryview) -> int:
+        """Read a line or a part of it; return how many bytes of the data that took."""
+        before = len(self._line)
+        line = self._line + bytes(data)
+        end = line.find(b"\n")
+        used = len(data) if end < 0 else end + 1 - before
+        longest = _LONGEST_LINE if self._trailer < 0 else _LONGEST_TRAILER
+        if (len(line) if end < 0 else end) > longest:
+            raise _broken("a line is too long")
+        if end < 0:
+            self._line = line
+            return used
+        if line[end - 1 : end] != b"\r":
+            raise _broken("a line does not end with CR LF")
+        self._line = b""
+        self._take(line[: end - 1])
+        return used
+
+    def _take(self, line: bytes) -> None:
+        if self._trailer >= 0:
+            self._trailer += len(line) + 2
+            if self._trailer > _LONGEST_TRAILER:
+                raise _broken("the headers after it are too long")
+            if not line:
+                self.complete = True
+            elif not _TRAILER.fullmatch(line):
+                raise _broken("what follows it is not a header")
+            return
+        found = _SIZE.fullmatch(line)
+        if found is None:
+            raise _broken("the size of a chunk is not a number")
+        size = int(found[1], 16)
+        self._count += 1
+        self._most += size
+        if self._count * LEAST_CHUNK > self._most:
+            raise Problem(
+                413,
+                f"the body comes in more than {FREE_CHUNKS} chunks of less than {LEAST_CHUNK} bytes; send larger ones",
+            )
+        if size:
+            self._room = size + 2
+        else:
+            self._trailer = 0
+
+
 @lru_cache(64)  # clients send a few
 def _is_host(value: bytes) -> bool:
     return _HOST.fullmatch(value.strip()) is not None
@@ -269,5 +392,5 @@ def _split(options: bytes) -> frozenset[bytes]:
     return frozenset(option.strip() for option in options.split(b","))
 
 
-def _too_large(detail: str) -> Problem:
-    return Problem(431, detail)
+def _broken(why: str) -> Problem:
+    return Problem(400, f"the body's chunks cannot be read: {why}")
