@@ -44,7 +44,7 @@ import numpy as np
 from benchmarks import noise, results, served_models, servers
 from localrank import Registry, artifact
 from localrank.commands.output import print_table
-from localrank.registry.remote import Store, push
+from localrank.registry.remote import RemoteStore, push
 from localrank.scorers import LinearScorer
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class Fleet(NamedTuple):
     alone: int
     together: int
     origin: Registry
-    store: Store
+    store: RemoteStore
     bodies: list[Body]
 
 
@@ -320,7 +320,7 @@ def fleet(balancer: str, count: int, folder: Path) -> Iterator[Fleet]:
         served_models.publish(registry.models_dir, made, NAME)
     registry.promote(NAME, 1)
     (folder / "there").mkdir()
-    store = Store(f"file://{folder / 'there'}")
+    store = RemoteStore(f"file://{folder / 'there'}")
     push(store, registry, NAME)
     with ExitStack() as stack:
         instances = []

@@ -2,7 +2,8 @@
 
 The service makes its OpenAPI document from these classes, the clients return some of them, and tests compare real answers
 with them. An answer has exactly the members of its class. A member that has a default may be left out; a trailing
-underscore only keeps a name from being a keyword of Python (``global_`` is ``global`` in the answer).
+underscore only keeps a name from being a keyword of Python (``global_`` is ``global`` in the answer). The suffix ``Schema``
+only keeps a class apart from the one that it shows: the OpenAPI document calls `RouteSchema` ``Route``.
 
 `Keywords` adds what a type of Python cannot say. They follow the protocol of pydantic, which this package does not need.
 """
@@ -59,7 +60,7 @@ Arm: TypeAlias = Literal["baseline", "candidate", "interleaved"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemSchema:
     """What the service says is wrong, on every route (RFC 9457)."""
 
     type: str
@@ -82,7 +83,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteSchema:
     """How the query found its scorer.
 
     Attributes:
@@ -114,7 +115,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class WarnedSchema:
     """A warning in a successful answer.
 
     Attributes:
@@ -129,7 +130,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Degraded:
+class DegradedSchema:
     """Which cheaper ranking answered, and why."""
 
     rung: Literal["global", "first_trees", "request_order", "feature_order"]
@@ -137,7 +138,7 @@ class Degraded:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartSchema:
     """The experiment that the request took part in, and the version that answered."""
 
     name: str
@@ -212,7 +213,7 @@ class ExplainedCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class NeighbourSchema:
     """A training query that is similar to this one."""
 
     query: Count
@@ -250,7 +251,7 @@ class Explanation:
     gaussian: LeftOut[ExplainedGaussian] = None
     clusters: tuple[ExplainedCluster, ...] | None = None
     neighbours: Annotated[
-        LeftOut[tuple[Neighbour, ...]],
+        LeftOut[tuple[NeighbourSchema, ...]],
         means("The most similar training queries, by position, if the router knows them."),
     ] = None
     place: Annotated[LeftOut[Place], means("Place of the query on the model's map, if it is known.")] = None
@@ -284,14 +285,14 @@ class RerankAnswer:
         tuple[Result, ...],
         means("Ordered by score, then by position in the request, unless they are interleaved."),
     ]
-    route: Route
-    degraded: Degraded | None
-    warnings: tuple[Warned, ...]
+    route: RouteSchema
+    degraded: DegradedSchema | None
+    warnings: tuple[WarnedSchema, ...]
     timings_ms: Annotated[
         Milliseconds,
         means("Each stage in the order of its run, and their total, as in `Server-Timing`."),
     ]
-    experiment: LeftOut[Part] = None
+    experiment: LeftOut[PartSchema] = None
     explanation: LeftOut[Explanation] = None
 
 
@@ -308,7 +309,7 @@ class BatchRefused:
     """One query of a batch that was refused or failed."""
 
     status: Annotated[int, Keywords(minimum=400, maximum=599)]
-    problem: Problem
+    problem: ProblemSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,9 +353,9 @@ class CohereLocalRank:
     model: str
     version: Count
     relevance_score: Annotated[str, means("How it is computed from the score.")]
-    route: Route
+    route: RouteSchema
     timings_ms: Milliseconds
-    degraded: LeftOut[Degraded] = None
+    degraded: LeftOut[DegradedSchema] = None
     experiment: LeftOut[PartWithTeams] = None
     explanation: LeftOut[Explanation] = None
 
@@ -385,10 +386,10 @@ class Adapted:
     request_id: str
     model: str
     version: Count
-    route: Route
-    warnings: tuple[Warned, ...]
+    route: RouteSchema
+    warnings: tuple[WarnedSchema, ...]
     timings_ms: Milliseconds
-    degraded: LeftOut[Degraded] = None
+    degraded: LeftOut[DegradedSchema] = None
     experiment: LeftOut[PartWithTeams] = None
 
 
@@ -399,8 +400,8 @@ class CompareSide:
     model: str
     version: Count
     results: tuple[ComparedResult, ...]
-    route: Route
-    warnings: tuple[Warned, ...]
+    route: RouteSchema
+    warnings: tuple[WarnedSchema, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,7 +532,7 @@ class TensorParameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorSchema:
     """One input or output of a model."""
 
     name: str
@@ -547,8 +548,8 @@ class ModelMetadata:
     name: str
     versions: tuple[str, ...]
     platform: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorSchema, ...]
+    outputs: tuple[TensorSchema, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -657,7 +658,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureSchema:
     """What a model expects of one feature."""
 
     name: str
@@ -678,7 +679,7 @@ class MapSummary:
 class Model(Summary):
     """One model: where it comes from and what it expects."""
 
-    features: tuple[Feature, ...]
+    features: tuple[FeatureSchema, ...]
     list_lengths: Annotated[dict[str, float], means("Documents of the training queries, by quantile.")]
     samples: Annotated[Rank, means("How many sample queries `/v1/models/{name}/sample` has.")]
     map: Annotated[MapSummary | None, means("What `/v1/models/{name}/map` shows; null if there is no map.")]
@@ -694,7 +695,7 @@ class Model(Summary):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterSchema:
     """A cluster of queries, and what training knows of it."""
 
     cluster: Count
@@ -717,12 +718,12 @@ class Clusters:
 
     model: str
     version: Count
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[ClusterSchema, ...]
     global_: GlobalScorer
 
 
 @dataclass(frozen=True, slots=True)
-class QueryMap:
+class QueryMapSchema:
     """A model's training queries in two dimensions."""
 
     model: str
@@ -798,7 +799,7 @@ class Probed:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DifferenceSchema:
     """What differs between two versions of a model."""
 
     name: str
@@ -817,7 +818,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Switched:
+class SwitchedSchema:
     """An alias that was moved."""
 
     name: str
@@ -831,7 +832,7 @@ class Switched:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredSchema:
     """One metric over all queries."""
 
     metric: str
@@ -881,7 +882,7 @@ class EvaluateAnswer:
     alias: Annotated[str | None, means("The alias in the request; null if the request named a version.")]
     queries: Count
     documents: Count
-    metrics: tuple[Measured, ...]
+    metrics: tuple[MeasuredSchema, ...]
     latency_ms: Annotated[
         Latency | None,
         means("Milliseconds to rank one query, without reading the request and writing the answer."),
@@ -959,7 +960,7 @@ class ShadowCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Guardrails:
+class GuardrailsSchema:
     """When a canary is taken back; the request of ``PUT /v1/experiments/{name}`` says what each means."""
 
     minimum_requests: int
@@ -999,7 +1000,7 @@ class Experiment:
             "Requests that took no part, because they lack the unit or their answer has no place for teams."
         ),
     ]
-    guardrails: LeftOut[Guardrails] = None
+    guardrails: LeftOut[GuardrailsSchema] = None
     method: LeftOut[Literal["team_draft", "balanced"]] = None
     depth: LeftOut[Count] = None
     shadow: Annotated[
@@ -1012,7 +1013,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiments:
+class ExperimentsSchema:
     """Every experiment, and which worker runs which."""
 
     generation: Annotated[str, means("Workers with the same value run the same experiments.")]

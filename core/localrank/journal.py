@@ -104,7 +104,7 @@ def journals_in(folder: Path) -> list[Path]:
 
 
 @dataclass(slots=True)
-class Journal:
+class RecordFile:
     """One file, read from its beginning to its end as it is now; it may grow meanwhile.
 
     Attributes:
@@ -296,7 +296,7 @@ class Logged:
                 path not in self._named and not path.exists()
             ):
                 continue
-            journal = Journal(path)
+            journal = RecordFile(path)
             try:
                 for record in journal.records():
                     said = record.members.get("kind")

@@ -422,7 +422,7 @@ def ndcg(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
+class _PaddedQueries:
     """Queries of about the same length, the rows of matrices ``[m, width]`` padded on the right.
 
     Attributes:
@@ -452,7 +452,7 @@ class _Block:
 class _Ranked:
     """One block in the order of its scores, to a depth; every member is made when first asked for."""
 
-    def __init__(self, block: _Block, negated: Vector, depth: int | None, ties: Ties) -> None:
+    def __init__(self, block: _PaddedQueries, negated: Vector, depth: int | None, ties: Ties) -> None:
         self.block = block
         # Padding comes last, whatever the scores are.
         keys = np.where(block.present, negated[block.documents], np.inf)
@@ -499,7 +499,7 @@ class _Ranked:
         return np.cumsum(content / self.positions, axis=1)
 
 
-def _blocks(labels: Vector, offsets: Indices, convention: Convention) -> Iterator[_Block]:
+def _blocks(labels: Vector, offsets: Indices, convention: Convention) -> Iterator[_PaddedQueries]:
     lengths = np.diff(offsets)
     by_length = np.argsort(lengths, kind="stable")
     by_length = by_length[lengths[by_length] > 0]
@@ -520,7 +520,7 @@ def _blocks(labels: Vector, offsets: Indices, convention: Convention) -> Iterato
         own_gains = np.where(present, gains[documents], 0.0)
         own_relevant = present & relevant[documents]
         best = -np.sort(-own_gains, axis=1)
-        yield _Block(
+        yield _PaddedQueries(
             queries=queries,
             lengths=own,
             documents=documents,

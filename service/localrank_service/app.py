@@ -34,7 +34,7 @@ from localrank_service.models.workers import Workers
 from localrank_service.online.experiments import Experiments
 from localrank_service.online.files import Files
 from localrank_service.online.impressions import ImpressionLog
-from localrank_service.online.store import Store
+from localrank_service.online.store import ExperimentStore
 from localrank_service.process import cpus, runtime_folder
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
@@ -174,7 +174,7 @@ def _experiments(
     """Return the experiments of this worker if the settings name a file for them."""
     if settings.experiments_file is None:
         return None
-    store = Store(settings.experiments_file, settings.runtime_dir)
+    store = ExperimentStore(settings.experiments_file, settings.runtime_dir)
     return Experiments(store, live, loader, workers, meters, admission)
 
 

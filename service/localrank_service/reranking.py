@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from localrank_service.http.admission import Admission
     from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
-    from localrank_service.online.experiments import Drawn, Experiments
+    from localrank_service.online.experiments import DrawnPart, Experiments
     from localrank_service.service import Service
     from localrank_service.telemetry.observing import Observation
     from localrank_service.wire.query import Documents
@@ -111,7 +111,7 @@ class Attempt:
 
     def __init__(self, service: Service, api: str, scope: Scope, query: int = 0) -> None:
         self.api = api
-        self.drawn: Drawn | None = None
+        self.drawn: DrawnPart | None = None
         self._scope = scope
         self._live = not scope["trial"]
         self._query = query

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from localrank import journal as journal_module
 from localrank.errors import InvalidData
-from localrank.journal import FEEDBACK, MAGIC, Journal, Logged, file_name, frame, journals_in, size_of
+from localrank.journal import FEEDBACK, MAGIC, Logged, RecordFile, file_name, frame, journals_in, size_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def one(number: int, **more: Any) -> bytes:
     return b"".join(frame(json.dumps(members).encode(), [SCORES.tobytes()]))
 
 
-def numbers(journal: Journal) -> list[int]:
+def numbers(journal: RecordFile) -> list[int]:
     return [record.members["number"] for record in journal.records()]
 
 
@@ -35,7 +35,7 @@ def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
     path.write_bytes(one(1, text="ü\n") + one(2))
 
-    first, second = Journal(path).records()
+    first, second = RecordFile(path).records()
 
     assert (1, "ü\n", 2) == (first.members["number"], first.members["text"], second.members["number"])
     np.testing.assert_array_equal(SCORES, first.arrays["scores"])
@@ -46,7 +46,7 @@ def test_a_file_that_ends_anywhere_loses_its_last_record_and_nothing_else(tmp_pa
     whole = one(1) + one(2)
     for end in range(len(whole) + 1):
         path.write_bytes(whole[:end])
-        journal = Journal(path)
+        journal = RecordFile(path)
 
         assert [1, 2][: end // len(one(1))] == numbers(journal)
         assert (0, end % len(one(1))) == (journal.damaged, journal.torn)
@@ -60,7 +60,7 @@ def test_a_damaged_record_costs_itself_wherever_the_damage_is(tmp_path: Path) ->
         damaged = bytearray(whole)
         damaged[at] ^= 0xFF
         path.write_bytes(damaged)
-        journal = Journal(path)
+        journal = RecordFile(path)
 
         assert [1, 3] == numbers(journal)
         assert (1, 0) == (journal.damaged, journal.torn)
@@ -75,7 +75,7 @@ def test_no_bytes_make_it_fail(tmp_path_factory: pytest.TempPathFactory, junk: b
         whole[rng.randrange(8, len(whole))] = rng.randrange(256)
     path.write_bytes(whole)
 
-    assert set(numbers(Journal(path))) <= {1, 2}
+    assert set(numbers(RecordFile(path))) <= {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_no_bytes_make_it_fail(tmp_path_factory: pytest.TempPathFactory, junk: b
 def test_a_head_that_does_not_describe_its_tail_is_damage(tmp_path: Path, head: bytes) -> None:
     path = tmp_path / "a.journal"
     path.write_bytes(b"".join(frame(head, [SCORES.tobytes()])) + one(7))
-    journal = Journal(path)
+    journal = RecordFile(path)
 
     assert [7] == numbers(journal)
     assert 1 == journal.damaged
@@ -113,7 +113,7 @@ def test_arrays_of_every_type_and_shape_come_back(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
     path.write_bytes(b"".join(frame(json.dumps(head).encode(), [one.tobytes() for one in arrays.values()])))
 
-    (record,) = Journal(path).records()
+    (record,) = RecordFile(path).records()
 
     assert list(arrays) == list(record.arrays)
     for name, one in arrays.items():
@@ -146,7 +146,7 @@ def test_no_damage_makes_a_record_of_what_a_caller_sent(tmp_path: Path, damage: 
     else:
         damaged[{"length": 8, "magic": 3, "check": 16}[damage]] ^= 0xFF
     path.write_bytes(one(0) + damaged + one(2))
-    journal = Journal(path)
+    journal = RecordFile(path)
 
     assert [0, 2] == numbers(journal)
     assert (1, 0) == (journal.damaged, journal.torn)
@@ -160,7 +160,7 @@ def test_arrays_that_hold_the_magic_come_back(tmp_path: Path, tail: bytes) -> No
     content = with_floats(tail)
     path.write_bytes(content + one(2))
 
-    first, _ = Journal(path).records()
+    first, _ = RecordFile(path).records()
 
     assert 1 == content.count(MAGIC)
     assert tail == first.arrays["features"].tobytes()[: len(tail)]
@@ -179,7 +179,7 @@ def test_many_magics_are_passed_over_in_one_look(tmp_path: Path, monkeypatch: py
         return crc32(content, before)
 
     monkeypatch.setattr(zlib, "crc32", counting)
-    journal = Journal(path)
+    journal = RecordFile(path)
 
     assert [0, 2] == numbers(journal)
     assert sum(checked) < 2 * path.stat().st_size
@@ -193,7 +193,7 @@ def test_a_magic_is_found_wherever_the_pieces_that_are_read_begin(
     monkeypatch.setattr(journal_module, "_PIECE", 10)
     path = tmp_path / "a.journal"
     path.write_bytes(one(1) + b"x" * before + b"\x93LR" + one(2) + b"\x93LRJ")
-    journal = Journal(path)
+    journal = RecordFile(path)
 
     assert [1, 2] == numbers(journal)
     assert (1, 4) == (journal.damaged, journal.torn)
@@ -202,7 +202,7 @@ def test_a_magic_is_found_wherever_the_pieces_that_are_read_begin(
 def test_a_journal_that_is_read_again_counts_anew(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
     path.write_bytes(one(1) + b"damage" + one(2) + b"torn")
-    journal = Journal(path)
+    journal = RecordFile(path)
 
     for _ in range(2):
         assert [1, 2] == numbers(journal)
@@ -213,7 +213,7 @@ def test_lengths_are_compared_with_the_file_before_anything_is_read(tmp_path: Pa
     path = tmp_path / "a.journal"
     path.write_bytes(MAGIC + b"\xff" * 12 + one(1))
 
-    assert [1] == numbers(Journal(path))
+    assert [1] == numbers(RecordFile(path))
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidData, match=r"notes\.txt: expected a file of logged records, found another one"
     ):
-        numbers(Journal(path))
+        numbers(RecordFile(path))
     with pytest.raises(InvalidData, match="No such file"):
-        numbers(Journal(tmp_path / "none"))
+        numbers(RecordFile(tmp_path / "none"))
 
 
 def test_a_folder_is_its_files_of_records_in_the_order_of_their_age(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from localrank import artifact
 from localrank.artifact import Provenance
-from localrank.registry.remote import Store, push
+from localrank.registry.remote import RemoteStore, push
 from localrank.registry.versions import Registry
 from tests.end_to_end.serving import serving
 
@@ -79,7 +79,7 @@ def test_services_that_share_a_folder_follow_one_url_and_fetch_each_version_once
     origin: Registry, web: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     url, asked = web
-    store = Store(f"file://{tmp_path / 'there'}")
+    store = RemoteStore(f"file://{tmp_path / 'there'}")
     push(store, origin, "demo")
     flags = ("--models-url", url, "--models-url-seconds", "0.2", "--workers", "2")
     here = tmp_path / "here"

@@ -16,7 +16,7 @@ import pytest
 from localrank.disk import replace_file
 from localrank.errors import StoreUnavailable
 from localrank.registry.mirror import Mirror
-from localrank.registry.remote import Store, push
+from localrank.registry.remote import RemoteStore, push
 from localrank.registry.versions import Registry
 from tests.core.examples import example_ranker, provenance
 from tests.hostile.folders import edit, listening_socket, pipe
@@ -153,7 +153,7 @@ def test_a_file_without_end_is_cut_short_and_breaks_one_model(
     server.tricks[path] = server.sending_without_end(b"[" * 2**20)
     before = peak()
 
-    pulled = Mirror(Store(server.url), here).pull()
+    pulled = Mirror(RemoteStore(server.url), here).pull()
 
     assert said in pulled.broken["web"]
     assert ["web"] == list(pulled.broken)
@@ -166,14 +166,14 @@ def test_a_page_without_end_is_refused(server: Server, here: Path) -> None:
     server.tricks["/"] = server.sending_without_end(b'<a href="web/">web</a> <a ' * 2**12)
 
     with pytest.raises(StoreUnavailable, match="the list of models: expected at most 4194304 bytes"):
-        Mirror(Store(server.url), here).pull()
+        Mirror(RemoteStore(server.url), here).pull()
 
 
 def test_a_page_of_too_many_models_is_refused(server: Server, here: Path) -> None:
     server.tricks["/"] = sending(b"".join(b'<a href="m%d/">' % number for number in range(10_001)))
 
     with pytest.raises(StoreUnavailable, match="expected at most 10000 models, found 10001"):
-        Mirror(Store(server.url), here).pull()
+        Mirror(RemoteStore(server.url), here).pull()
 
 
 def test_only_folders_below_the_url_are_models(server: Server) -> None:
@@ -190,7 +190,7 @@ def test_only_folders_below_the_url_are_models(server: Server) -> None:
     )
     server.tricks["/models/"] = sending("".join(f"<a HREF={link!r}>" for link in links).encode())
 
-    assert ["shop", "web"] == Store(f"{server.url}/models").models()
+    assert ["shop", "web"] == RemoteStore(f"{server.url}/models").models()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_server_that_hangs_is_given_up(server: Server, here: Path, path: str, 
     server.tricks[path] = server.dripping if isinstance(sent, str) else server.stopping_after(sent)
 
     try:
-        pulled = Mirror(Store(server.url, patience=0.2), here).pull()
+        pulled = Mirror(RemoteStore(server.url, patience=0.2), here).pull()
     except StoreUnavailable as error:
         said = str(error)
     else:
@@ -220,7 +220,7 @@ def test_an_expansion_is_not_expanded(server: Server, here: Path) -> None:
     bomb = gzip.compress(b" " * 2**26)
     server.tricks["/web/aliases.json"] = sending(bomb, Content_Encoding="gzip", Content_Length=str(len(bomb)))
 
-    pulled = Mirror(Store(server.url), here).pull()
+    pulled = Mirror(RemoteStore(server.url), here).pull()
 
     assert "web/aliases.json: expected UTF-8, found the byte 0x8b" in pulled.broken["web"]
 
@@ -234,7 +234,7 @@ def test_a_redirect_to_another_server_is_not_followed(
         thread.start()
         server.tricks[path] = redirecting(f"{other.url}{path}")
         try:
-            said = Mirror(Store(server.url), here).pull().broken["web"]
+            said = Mirror(RemoteStore(server.url), here).pull().broken["web"]
         except StoreUnavailable as error:
             said = str(error)
         other.shutdown()
@@ -247,7 +247,7 @@ def test_a_redirect_to_another_server_is_not_followed(
 def test_a_redirect_within_the_server_is_followed(server: Server, here: Path) -> None:
     server.tricks["/web/aliases.json"] = redirecting("/shop/aliases.json")
 
-    assert {} == Mirror(Store(server.url), here).pull().broken
+    assert {} == Mirror(RemoteStore(server.url), here).pull().broken
     assert "/shop/aliases.json" in server.asked
 
 
@@ -256,7 +256,7 @@ def test_a_version_that_needs_more_than_the_disk_has_is_not_fetched(
 ) -> None:
     edit(there / "web" / "1", lambda manifest: manifest["files"]["probe.scores.npy"].update(size=2**62))
 
-    pulled = Mirror(Store(server.url), here).pull()
+    pulled = Mirror(RemoteStore(server.url), here).pull()
 
     assert "as are free on the disk, found 46116860184" in pulled.broken["web"]
     assert not [path for path in server.asked if path.startswith("/web/1/") and path.endswith(".npy")]
@@ -280,7 +280,7 @@ def test_only_plain_files_of_a_volume_are_read(
     (there / path).unlink(missing_ok=True)
     kind(there / path)
 
-    pulled = Mirror(Store(f"file://{there}"), here).pull()
+    pulled = Mirror(RemoteStore(f"file://{there}"), here).pull()
 
     assert f"{path}: expected a plain file, found " in pulled.broken["web"]
     assert ["shop@1"] == pulled.fetched
@@ -291,7 +291,7 @@ def test_a_folder_of_a_volume_that_is_a_link_is_not_followed(there: Path, here: 
     (there / "web").rename(there.with_name("elsewhere"))
     (there / "web").symlink_to(there.with_name("elsewhere"))
 
-    pulled = Mirror(Store(f"file://{there}"), here).pull()
+    pulled = Mirror(RemoteStore(f"file://{there}"), here).pull()
 
     assert {"web": "web: expected a folder, found a symbolic link"} == pulled.broken
 
@@ -302,7 +302,7 @@ def test_pipes_in_the_way_of_a_push_do_not_stop_it_for_ever(published: Path, tmp
     pipe(there / "web" / "1" / "probe.scores.npy")
 
     with pytest.raises(StoreUnavailable, match="is a named pipe"):
-        push(Store(f"file://{there}"), Registry(published), "web")
+        push(RemoteStore(f"file://{there}"), Registry(published), "web")
 
 
 def test_a_pipe_that_is_replaced_is_not_read(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from localrank_training.parallel.dask_workers import FileGone, Part, part_of, read_part, stamp_of
+from localrank_training.parallel.dask_workers import FileGone, FilePart, part_of, read_part, stamp_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +21,10 @@ def mapped(tmp_path: Path) -> Array:
     return found
 
 
-def reference(array: Array) -> Part:
+def reference(array: Array) -> FilePart:
     found = part_of(array)
     assert found is not None
-    return Part(*found, array.dtype.str, array.shape, stamp_of(found[0]))
+    return FilePart(*found, array.dtype.str, array.shape, stamp_of(found[0]))
 
 
 @pytest.mark.parametrize("chosen", [slice(None), slice(17, 400), slice(9_990, None)])

@@ -20,7 +20,7 @@ from localrank_training.learners.boosting import LambdaMart
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
 from localrank_training.parallel import dask_workers as module
-from localrank_training.parallel.dask_trees import Judged, _shares, grown_on_workers
+from localrank_training.parallel.dask_trees import TreeSample, _shares, grown_on_workers
 from localrank_training.parallel.dask_workers import dask_workers
 from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
@@ -117,7 +117,7 @@ def test_a_worker_that_is_killed_ends_the_fit_with_a_sentence(tmp_path: Path) ->
     queries = of_few_values()
     (learner,) = config_of("lambdamart").learner.candidates()
     assert isinstance(learner, LambdaMart)
-    judged = Judged(queries.documents, queries.labels, queries.lengths)
+    judged = TreeSample(queries.documents, queries.labels, queries.lengths)
     with started(tmp_path, 2) as own, Client(own.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=120)
         victim = min(client.run(os.getpid).values())

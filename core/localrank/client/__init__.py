@@ -18,11 +18,11 @@ except ImportError as error:
 
 from localrank.client.clients import AsyncClient, Client
 from localrank.client.query import (
-    Problem,
     Query,
     Reranked,
     Served,
     ServiceError,
+    ServiceProblem,
     ServiceUnreachable,
     Unavailable,
     Warned,
@@ -32,12 +32,12 @@ from localrank.routing.route import Route
 __all__ = [
     "AsyncClient",
     "Client",
-    "Problem",
     "Query",
     "Reranked",
     "Route",
     "Served",
     "ServiceError",
+    "ServiceProblem",
     "ServiceUnreachable",
     "Unavailable",
     "Warned",

@@ -219,7 +219,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ServiceProblem:
     """What the service says is wrong.
 
     Attributes:
@@ -240,7 +240,7 @@ class Problem:
 class ServiceError(Exception):
     """The service answered with a problem."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ServiceProblem) -> None:
         super().__init__(f"{problem.status}: {problem.detail}")
         self.problem = problem
 
@@ -303,16 +303,18 @@ def all_reranked(answer: Mapping[str, Any], queries: Sequence[Query]) -> list[Re
     return found
 
 
-def problem_in(response: httpx.Response) -> Problem:
+def problem_in(response: httpx.Response) -> ServiceProblem:
     """Read a problem, or name the status if something else than the service answered."""
     try:
         members = response.json()
         return problem_of(members, response.headers.get("x-request-id"))
     except (ValueError, KeyError, TypeError):
         # Something between here and the service answered.
-        return Problem(response.status_code, response.reason_phrase or "no reason given")
+        return ServiceProblem(response.status_code, response.reason_phrase or "no reason given")
 
 
-def problem_of(members: Mapping[str, Any], request_id: str | None) -> Problem:
+def problem_of(members: Mapping[str, Any], request_id: str | None) -> ServiceProblem:
     """Return the problem that these members tell of."""
-    return Problem(members["status"], members["detail"], members["pointer"], members["type"], request_id)
+    return ServiceProblem(
+        members["status"], members["detail"], members["pointer"], members["type"], request_id
+    )

@@ -438,11 +438,11 @@ def diff(before: str, after: str, models_dir: str, *, as_json: bool) -> None:
 
 def push(url: str, names: Sequence[str], models_dir: str, *, force: bool, as_json: bool) -> None:
     """Send the versions that the aliases of a model name to a URL, then the aliases; services follow the URL."""
-    from localrank.registry.remote import Store
+    from localrank.registry.remote import RemoteStore
     from localrank.registry.remote import push as pushed
 
     registry = _registry(models_dir)
-    store = Store(url)
+    store = RemoteStore(url)
     answers = []
     for name in names:
         done = pushed(store, registry, name, force=force)
@@ -460,9 +460,9 @@ def pull(url: str, names: Sequence[str], models_dir: str, *, as_json: bool) -> N
     """Fetch and verify the versions that aliases at a URL name, then set the same aliases here."""
     from localrank.errors import ArtifactCorrupt
     from localrank.registry.mirror import Mirror, pulling
-    from localrank.registry.remote import Store
+    from localrank.registry.remote import RemoteStore
 
-    store = Store(url)
+    store = RemoteStore(url)
     with pulling(Path(models_dir)):
         done = Mirror(store, Path(models_dir)).pull(names)
     if as_json:

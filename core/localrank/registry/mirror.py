@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from localrank.registry.remote import Store
+    from localrank.registry.remote import RemoteStore
     from localrank.registry.versions import Promotion
 
 #: After this many seconds, existing versions are compared with the store again, and broken versions are fetched again.
@@ -79,7 +79,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class MirrorNote:
     """What the folder says of the URL that it follows.
 
     Attributes:
@@ -130,7 +130,7 @@ class Pulled:
 class Mirror:
     """The folder ``models_dir``, which follows ``store``."""
 
-    def __init__(self, store: Store, models_dir: Path) -> None:
+    def __init__(self, store: RemoteStore, models_dir: Path) -> None:
         self._store = store
         self._registry = Registry(models_dir)
         self._folder = models_dir
@@ -166,10 +166,10 @@ class Mirror:
                 for name in names or self._store.models():
                     self._follow(name, pulled, owned=owned, asked=bool(names))
             except StoreUnavailable as error:
-                self._say(Note(self._store.url, str(error), self._broken), owned=owned)
+                self._say(MirrorNote(self._store.url, str(error), self._broken), owned=owned)
                 raise
             (self._folder / _SEEN).touch()
-            self._say(Note(self._store.url, None, self._broken), owned=owned)
+            self._say(MirrorNote(self._store.url, None, self._broken), owned=owned)
         except OSError as error:
             where = error.filename or self._folder
             raise PublishFailed(
@@ -185,10 +185,10 @@ class Mirror:
             return False
         if note is None or note.url != self._store.url:
             check_copy(self._folder, self._store.url)
-            self._say(Note(self._store.url), owned=True)
+            self._say(MirrorNote(self._store.url), owned=True)
         return True
 
-    def _say(self, note: Note, *, owned: bool) -> None:
+    def _say(self, note: MirrorNote, *, owned: bool) -> None:
         """Write what others should know, if it has changed."""
         if owned and read_note(self._folder) != note:
             content = {"url": note.url, "error": note.error, "broken": dict(note.broken)}
@@ -383,11 +383,11 @@ def check_copy(models_dir: Path, url: str) -> None:
         )
 
 
-def read_note(models_dir: Path) -> Note | None:
+def read_note(models_dir: Path) -> MirrorNote | None:
     """Return what a folder says of the URL that it follows, if it follows one."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         members = json.loads(read_plain(models_dir / _NOTE, _LARGEST_NOTE))
-        return Note(str(members["url"]), members["error"], dict(members["broken"]))
+        return MirrorNote(str(members["url"]), members["error"], dict(members["broken"]))
     return None
 
 

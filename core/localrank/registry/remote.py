@@ -86,7 +86,7 @@ _LARGEST_PAGE = 4 * 1024 * 1024
 _LINK = re.compile(r"href\s{0,8}=\s{0,8}[\"']?([^\"'\s>]{1,2048})", re.IGNORECASE)
 
 
-class Store:
+class RemoteStore:
     """The folder at ``url``.
 
     Args:
@@ -279,7 +279,7 @@ def _copy_plain(source: Path, target: Path, path: str, largest: int) -> None:
 async def _session(**arguments: Any) -> Any:
     """Return an HTTP session that follows no redirect to another server and expands nothing.
 
-    The deadlines are those of `Store`.
+    The deadlines are those of `RemoteStore`.
     """
     import aiohttp
 
@@ -339,7 +339,7 @@ class Pushed:
     aliases: dict[str, int]
 
 
-def push(store: Store, registry: Registry, name: str, *, force: bool = False) -> Pushed:
+def push(store: RemoteStore, registry: Registry, name: str, *, force: bool = False) -> Pushed:
     """Send the versions that aliases stand for, then replace the aliases there by the aliases here.
 
     Each version is verified first. Its manifest is written after its arrays, and the aliases after all versions, so
@@ -377,7 +377,7 @@ def push(store: Store, registry: Registry, name: str, *, force: bool = False) ->
     return Pushed(name, sent, aliases)
 
 
-def _send(store: Store, registry: Registry, reference: Reference) -> bool:
+def _send(store: RemoteStore, registry: Registry, reference: Reference) -> bool:
     """Send a version unless it is there; tell whether it was sent."""
     found = artifact.verify(reference.path)
     path = f"{reference.name}/{reference.version}"

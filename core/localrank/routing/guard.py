@@ -34,7 +34,7 @@ Rung: TypeAlias = Literal["blend", "global"]
 REASONS = {"similarity": "low_similarity", "margin": "low_margin", "distance": "far_outside"}
 
 
-class Verdict(NamedTuple):
+class GuardVerdict(NamedTuple):
     """Where a query goes instead of its cluster, and why."""
 
     rung: Rung
@@ -71,7 +71,7 @@ class Guard:
     margin: Thresholds = _NEVER
     distance: Thresholds = _NEVER
 
-    def judge(self, route: Route, outside: Callable[[], float]) -> Verdict | None:
+    def judge(self, route: Route, outside: Callable[[], float]) -> GuardVerdict | None:
         """Return where a query that its cluster would answer goes instead, or ``None`` if it fits.
 
         The rung furthest down the chain counts. If there are several reasons for this rung, the first in `REASONS` is
@@ -82,11 +82,11 @@ class Guard:
             outside: measures the query's distance; called only if that has a threshold, because it takes a pass over the
                 documents.
         """
-        found: Verdict | None = None
+        found: GuardVerdict | None = None
         for measure, rung in self._exceeded(route, outside):
             if rung == "global":
-                return Verdict(rung, REASONS[measure])
-            found = found or Verdict(rung, REASONS[measure])
+                return GuardVerdict(rung, REASONS[measure])
+            found = found or GuardVerdict(rung, REASONS[measure])
         return found
 
     def _exceeded(self, route: Route, outside: Callable[[], float]) -> list[tuple[str, Rung]]:
@@ -172,7 +172,7 @@ class GuardedRanker(Ranker):
             return route
         return self.sent(route, point, verdict)
 
-    def sent(self, route: Route, point: Point, verdict: Verdict) -> Route:
+    def sent(self, route: Route, point: Point, verdict: GuardVerdict) -> Route:
         """Return the route of a query that goes down the chain."""
         if verdict.rung == "blend" and (blended := self.blended(route, point)) is not None:
             return blended._replace(fallback=verdict.reason)

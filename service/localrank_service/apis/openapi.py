@@ -101,7 +101,7 @@ class Operation(NamedTuple):
     """What the document says of one operation that the framework does not know.
 
     Attributes:
-        answers: with status 200; the name of a type of `localrank.answers`, or a schema.
+        answers: with status 200; the name of a type of `localrank.answers` without the suffix ``Schema``, or a schema.
         statuses: of its errors.
         reads: the JSON of the request.
         media: of the answer.
@@ -294,6 +294,10 @@ def _name(given: str, path: str, method: str) -> str:
 class _OfTypes(GenerateJsonSchema):
     """Makes the schemas of answers: no titles and no defaults, and no member that the type does not name."""
 
+    def normalize_name(self, name: str) -> str:
+        # The suffix only keeps the shape of an answer apart from the class that it shows.
+        return super().normalize_name(name.removesuffix("Schema"))
+
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
@@ -318,7 +322,7 @@ def _schemas(names: Iterable[str]) -> dict[str, Any]:
     """Return the schemas of these types of `localrank.answers`, and of those that they refer to."""
     # Not before somebody asks: to make so many classes takes a while.
     answers = import_module("localrank.answers")
-    types = {name: getattr(answers, name) for name in names}
+    types = {name: getattr(answers, f"{name}Schema", None) or getattr(answers, name) for name in names}
     found, shared = TypeAdapter.json_schemas(
         [(name, "serialization", TypeAdapter(one)) for name, one in types.items()],
         ref_template=_PLACE,

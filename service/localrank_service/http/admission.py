@@ -112,7 +112,7 @@ def overloaded(refusal: Refusal) -> Problem:
     )
 
 
-class Client(Protocol):
+class PeerState(Protocol):
     """The state of a connection that `Admission` needs to share requests fairly.
 
     Attributes:
@@ -211,7 +211,7 @@ class Admission:
         self._period = self._asking = 0
         self._active = 1
 
-    def admit(self, client: Client, kind: Kind) -> Claim | Refusal:
+    def admit(self, client: PeerState, kind: Kind) -> Claim | Refusal:
         """Take on a request whose head was read, or say why not."""
         usual = self._usual.get(kind)
         if self.working:
@@ -498,7 +498,7 @@ _RESERVED = 16
 _BODIES = 8
 
 
-class Connection(Client, Protocol):
+class Connection(PeerState, Protocol):
     """What `Connections` needs of a connection.
 
     Attributes:

@@ -20,7 +20,7 @@ _HEAD = 16
 _TRIES = 5
 
 
-class Note:
+class NoteFile:
     """A file that holds the last text written to it."""
 
     def __init__(self, path: Path) -> None:

@@ -12,8 +12,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from localrank.errors import LocalRankError
-from localrank.registry.mirror import Mirror, Note, check_copy, leading, pulling, read_note, seen
-from localrank.registry.remote import Store
+from localrank.registry.mirror import Mirror, MirrorNote, check_copy, leading, pulling, read_note, seen
+from localrank.registry.remote import RemoteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,8 +59,8 @@ class Remote:
         """Return why versions that should be served could not be fetched, by address."""
         return {address: self._shown(reason) for address, reason in self._note().broken.items()}
 
-    def _note(self) -> Note:
-        return read_note(self._models_dir) or Note(self.url)
+    def _note(self) -> MirrorNote:
+        return read_note(self._models_dir) or MirrorNote(self.url)
 
     def _shown(self, text: str) -> str:
         """Return the message without the URL of the models and paths of this machine, because everybody may read it."""
@@ -87,7 +87,7 @@ class Remote:
     def _follow(self) -> None:
         """Pull again and again."""
         check_copy(self._models_dir, self.url)
-        mirror = Mirror(Store(self.url), self._models_dir)
+        mirror = Mirror(RemoteStore(self.url), self._models_dir)
         while not self._stopping.is_set():
             try:
                 with pulling(self._models_dir):

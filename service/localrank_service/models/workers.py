@@ -16,7 +16,7 @@ import orjson
 
 from localrank_service.models import notes
 from localrank_service.models.locks import is_free, take
-from localrank_service.models.notes import Note
+from localrank_service.models.notes import NoteFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ class Workers:
         self._complained = False
         self._path: Path | None = None
         self._lock: int | None = None
-        self._note: Note | None = None
+        self._note: NoteFile | None = None
         self._unloaded: frozenset[str] = frozenset()
 
     def enter(self) -> None:
@@ -81,11 +81,11 @@ class Workers:
         """
         if self._folder is None:
             return
-        Note(self._folder / _UNLOADED).close()
+        NoteFile(self._folder / _UNLOADED).close()
         self._path, self._lock = take(self._folder, _WORKER)
         note = self._path.with_suffix(_NOTE)
         self.replaces = bool((text := notes.read(note)) and Report(**orjson.loads(text)).loaded)
-        self._note = Note(note)
+        self._note = NoteFile(note)
         self.report({}, {}, loaded=False)
 
     def leave(self) -> None:
@@ -145,7 +145,7 @@ class Workers:
         with path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             names = self.unloaded() | {name} if unloaded else self.unloaded() - {name}
-            note = Note(path)
+            note = NoteFile(path)
             try:
                 note.write(orjson.dumps(sorted(names)))
             finally:

@@ -3,7 +3,7 @@
 Always the same units get the candidate, in every process, although nothing is stored about them (`place`). A candidate
 that fails costs no answer: the failure is counted, and the baseline answers instead (`Taking`). A caller knows its arm from
 the answer, and chooses the length of its lists and its timeouts. So times are scaled to one length, and a timeout that is
-too short for the baseline says nothing about the candidate (`Pace`).
+too short for the baseline says nothing about the candidate (`LinearPace`).
 
 The statistics of `judged` stay correct although they are read twice a second. Each guardrail compares the candidate's
 interval with the baseline's (`localrank.sequential.share_interval`). The level is shared out: a third to each guardrail,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from localrank.ranker import Stopwatch
     from localrank_service.models.live import LiveModel
     from localrank_service.online.definition import Guardrails
-    from localrank_service.online.experiments import Drawn, Experiments, Running
+    from localrank_service.online.experiments import DrawnPart, Experiments, Running
     from localrank_service.telemetry.experiments import Arm
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Documents, Options
@@ -77,7 +77,7 @@ LENGTH: Final = 100
 _NEWEST, _FIXED = 0.02, 16
 
 
-class Pace:
+class LinearPace:
     """Seconds of a ranking as a straight line over the number of documents, by least squares with running means."""
 
     __slots__ = ("_count", "_length", "_product", "_seconds", "_square")
@@ -150,7 +150,7 @@ class Taking:
         self._deadline = deadline
 
     async def part(
-        self, drawn: Drawn, model: LiveModel, documents: Documents, options: Options, *, request: str
+        self, drawn: DrawnPart, model: LiveModel, documents: Documents, options: Options, *, request: str
     ) -> Ranked:
         """Rank the documents by the arm that was drawn."""
         running, part = drawn
@@ -191,7 +191,7 @@ class Taking:
         return ranked
 
     async def _interleaved(
-        self, drawn: Drawn, model: LiveModel, documents: Documents, options: Options, *, request: str
+        self, drawn: DrawnPart, model: LiveModel, documents: Documents, options: Options, *, request: str
     ) -> Ranked:
         running, part = drawn
         definition = running.definition

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import OVERLOAD
-from localrank_service.online.arms import Pace, judged, place, unit_of
+from localrank_service.online.arms import LinearPace, judged, place, unit_of
 from localrank_service.online.definition import CANARY, INTERLEAVING, SHADOW, Guardrails
 from localrank_service.online.shadow import Job, Shadow
 from localrank_service.online.store import Written
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
     from localrank_service.online.definition import Definition
-    from localrank_service.online.store import Store
+    from localrank_service.online.store import ExperimentStore
     from localrank_service.telemetry.meters import Meters
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Options
@@ -54,7 +54,7 @@ class Running:
     definition: Definition
     run: str
     candidate: LiveModel
-    pace: Pace = field(default_factory=Pace)
+    pace: LinearPace = field(default_factory=LinearPace)
 
     @property
     def share(self) -> float:
@@ -70,7 +70,7 @@ class Running:
         return (self.candidate.name, self.candidate.version) == (model.name, model.version)
 
 
-class Drawn(NamedTuple):
+class DrawnPart(NamedTuple):
     """The part that a request takes in an experiment."""
 
     running: Running
@@ -88,7 +88,7 @@ class Experiments:
         key: of the draws.
     """
 
-    store: Store
+    store: ExperimentStore
     live: LiveModels
     loader: Loader | None
     workers: Workers
@@ -116,7 +116,7 @@ class Experiments:
 
     # What requests ask.
 
-    def draw(self, model: LiveModel, options: Options, request: str, *, teams: bool) -> Drawn | None:
+    def draw(self, model: LiveModel, options: Options, request: str, *, teams: bool) -> DrawnPart | None:
         """Return the part that a request for a model takes in an experiment.
 
         Args:
@@ -139,7 +139,7 @@ class Experiments:
         if interleaving and not chosen:
             return None
         arm = INTERLEAVED if interleaving else CANDIDATE if chosen else BASELINE
-        return Drawn(running, Part(definition.name, arm, unit, running.share))
+        return DrawnPart(running, Part(definition.name, arm, unit, running.share))
 
     def is_fair(self, running: Running, documents: int, left: float | None) -> bool:
         """Tell whether a ranking with these seconds left will say something about its arm.
@@ -238,7 +238,7 @@ class Experiments:
                 if before != (state, reason) and state != RETURNED and self.live.loaded:
                     _log.warning("experiment %s is %s: %s", one.name, state, reason)
                 continue
-            running = Running(one, run, candidate, paces.get(run) or Pace())
+            running = Running(one, run, candidate, paces.get(run) or LinearPace())
             if one.kind == SHADOW:
                 shadows[one.model] = (*shadows.get(one.model, ()), running)
             else:

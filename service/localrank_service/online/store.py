@@ -23,7 +23,7 @@ import orjson
 from localrank.disk import read_plain, replace_file
 from localrank_service.http.problems import Problem
 from localrank_service.models import notes
-from localrank_service.models.notes import Note
+from localrank_service.models.notes import NoteFile
 from localrank_service.online.definition import document, parse
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Written(NamedTuple):
         return hashlib.sha256(orjson.dumps(runs)).hexdigest()[:12]
 
 
-class Store:
+class ExperimentStore:
     """The file and the notes.
 
     Args:
@@ -198,7 +198,7 @@ class Store:
             self._own = dict(returned)
         else:
             try:
-                note = Note(self._note)
+                note = NoteFile(self._note)
                 try:
                     note.write(content)
                 finally:

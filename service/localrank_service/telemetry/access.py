@@ -37,11 +37,11 @@ class AccessLog:
         self._lines = 0
         self._left_out = 0
 
-    def line(self) -> Line | None:
+    def line(self) -> LogLine | None:
         """Return what becomes the line of a request, or ``None`` if the request is not logged."""
         if random.random() >= self._share:
             return None
-        return Line(self)
+        return LogLine(self)
 
     def write(self, message: str, members: dict[str, Any]) -> None:
         """Write a line, unless there are too many in this second."""
@@ -62,7 +62,7 @@ class AccessLog:
         return self._features
 
 
-class Line:
+class LogLine:
     """The log line of one request."""
 
     laps = False

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ID_TYPES = frozenset({str, int, type(None)})
 
 
-class Rows(NamedTuple):
+class DocumentRows(NamedTuple):
     """The documents of a request: ``[n_docs, n_features]`` float32, and their ids if any has one."""
 
     values: Matrix
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> dict[str, Any] | None:
     """Return the members of a rerank request if it is plain.
 
-    ``features`` is an array ``[n_docs, n_features]``, and ``documents`` is `Rows`; ``null`` is NaN in both.
+    ``features`` is an array ``[n_docs, n_features]``, and ``documents`` is `DocumentRows`; ``null`` is NaN in both.
     Documents that are ``described`` may have any members besides their features, and no ids are read.
     """
     lifted = lift_numbers(body, b"features", numbers=limits.max_numbers, arrays=limits.max_documents)
@@ -57,7 +57,7 @@ def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> di
     return None if rows is None else members | {"documents": rows}
 
 
-def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> Rows | None:
+def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> DocumentRows | None:
     """Return the documents if all have as many numbers; ``members`` is how many members they have together."""
     spans = lifted.spans
     if type(documents) is not list or len(documents) != len(spans):
@@ -72,11 +72,11 @@ def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> 
     values = lifted.values.reshape(len(documents), -1)
     others = members - len(documents)
     if described or not others:
-        return Rows(values, None)
+        return DocumentRows(values, None)
     ids = [document.get("id") for document in documents]
     if len(ids) - ids.count(None) != others or not _ID_TYPES.issuperset(map(type, ids)):
         return None
-    return Rows(values, ids)
+    return DocumentRows(values, ids)
 
 
 _NUMBERS = frozenset({float, int})

@@ -79,7 +79,7 @@ class Documents:
     ignored: dict[str, int] = field(default_factory=dict)
 
 
-class Query(Protocol):
+class RequestQuery(Protocol):
     """A request, read as far as it can be without its model."""
 
     @property

@@ -18,11 +18,11 @@ import pytest
 from localrank.client import (
     AsyncClient,
     Client,
-    Problem,
     Query,
     Reranked,
     Route,
     ServiceError,
+    ServiceProblem,
     ServiceUnreachable,
     Unavailable,
     Warned,
@@ -205,7 +205,7 @@ def test_a_problem_is_raised_with_the_service_s_words_and_not_tried_again(pauses
     with service.client() as client, pytest.raises(ServiceError, match="422: why") as caught:
         client.rerank(FEATURES)
 
-    assert Problem(422, "why", "/0/1", "about:blank", "r-1") == caught.value.problem
+    assert ServiceProblem(422, "why", "/0/1", "about:blank", "r-1") == caught.value.problem
     assert (1, []) == (len(service.requests), pauses)
 
 
@@ -577,7 +577,7 @@ def test_a_batch_has_each_query_s_answer_or_error_in_its_place() -> None:
     assert isinstance(first, Reranked)
     assert ("c", "a") == first.ids
     assert isinstance(second, ServiceError)
-    assert Problem(422, "why", "/0/1", "about:blank", "b") == second.problem
+    assert ServiceProblem(422, "why", "/0/1", "about:blank", "b") == second.problem
     sent = json.loads(service.requests[0].content)["queries"]
     assert {"model": "demo", "features": FEATURES.tolist(), "top_n": 2} == sent[0]
     assert {"model": "web", "documents": [{"features": {"bm25": 1.0}}]} == sent[1]

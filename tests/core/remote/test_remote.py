@@ -27,7 +27,7 @@ from localrank.errors import (
 )
 from localrank.registry import mirror as mirrors
 from localrank.registry.mirror import Mirror, Pulled, leading, pulling, read_note, seen
-from localrank.registry.remote import Store, push
+from localrank.registry.remote import RemoteStore, push
 from localrank.registry.versions import Registry
 from tests.core.examples import example_ranker, provenance
 from tests.core.test_registry import Acts
@@ -74,8 +74,8 @@ def there(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(there: Path) -> Store:
-    return Store(f"file://{there}")
+def store(there: Path) -> RemoteStore:
+    return RemoteStore(f"file://{there}")
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def damage(file: Path) -> None:
 def test_what_is_pushed_is_what_is_pulled_through_a_file_system_in_memory(
     origin: Registry, here: Path
 ) -> None:
-    store = Store(f"memory://{uuid.uuid4().hex}/models/")
+    store = RemoteStore(f"memory://{uuid.uuid4().hex}/models/")
 
     pushed = push(store, origin, "web")
     pulled = Mirror(store, here).pull()
@@ -124,10 +124,10 @@ def test_what_is_pushed_is_what_is_pulled_through_a_file_system_in_memory(
 
 
 def test_what_is_pushed_to_a_volume_is_pulled_from_a_web_server(
-    origin: Registry, store: Store, here: Path, http_url: str
+    origin: Registry, store: RemoteStore, here: Path, http_url: str
 ) -> None:
     push(store, origin, "web")
-    mirror = Mirror(Store(http_url), here)
+    mirror = Mirror(RemoteStore(http_url), here)
 
     first = mirror.pull()
     second = mirror.pull()
@@ -141,7 +141,9 @@ def test_what_is_pushed_to_a_volume_is_pulled_from_a_web_server(
     assert {"champion": 3, "challenger": 2} == Registry(here).aliases("web")
 
 
-def test_a_rollback_at_the_url_fetches_nothing_again(origin: Registry, store: Store, here: Path) -> None:
+def test_a_rollback_at_the_url_fetches_nothing_again(
+    origin: Registry, store: RemoteStore, here: Path
+) -> None:
     mirror = Mirror(store, here)
     push(store, origin, "web")
     mirror.pull()
@@ -156,7 +158,9 @@ def test_a_rollback_at_the_url_fetches_nothing_again(origin: Registry, store: St
     assert ["web@champion is version 1, was 3", "removed web@3"] == pulled.lines()
 
 
-def test_only_the_versions_of_now_and_before_are_kept(origin: Registry, store: Store, here: Path) -> None:
+def test_only_the_versions_of_now_and_before_are_kept(
+    origin: Registry, store: RemoteStore, here: Path
+) -> None:
     mirror = Mirror(store, here)
     for version in (1, 3, 4):
         origin.promote("web", version)
@@ -167,7 +171,7 @@ def test_only_the_versions_of_now_and_before_are_kept(origin: Registry, store: S
 
 
 def test_a_registry_that_pulls_by_hand_loses_no_version(
-    origin: Registry, store: Store, tmp_path: Path
+    origin: Registry, store: RemoteStore, tmp_path: Path
 ) -> None:
     """Only a folder that began as a copy of the URL is tidied."""
     push(store, origin, "web")
@@ -205,7 +209,7 @@ def test_a_registry_that_pulls_by_hand_loses_no_version(
     ids=["flipped", "missing", "short", "manifest", "no manifest", "no folder"],
 )
 def test_a_version_that_is_broken_there_is_named_and_changes_nothing_here(
-    origin: Registry, store: Store, there: Path, here: Path, *, harm: Any, said: str
+    origin: Registry, store: RemoteStore, there: Path, here: Path, *, harm: Any, said: str
 ) -> None:
     push(store, origin, "web")
     mirror = Mirror(store, here)
@@ -229,7 +233,7 @@ def test_a_version_that_is_broken_there_is_named_and_changes_nothing_here(
 
 
 def test_a_broken_version_is_fetched_again_after_a_while_and_when_its_alias_moves(
-    origin: Registry, store: Store, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Registry, store: RemoteStore, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(store, origin, "web")
     good = (there / "web" / "1" / "probe.scores.npy").read_bytes()
@@ -248,19 +252,21 @@ def test_a_broken_version_is_fetched_again_after_a_while_and_when_its_alias_move
 
 
 def test_more_than_the_manifest_says_is_not_fetched(
-    origin: Registry, store: Store, there: Path, here: Path, http_url: str
+    origin: Registry, store: RemoteStore, there: Path, here: Path, http_url: str
 ) -> None:
     push(store, origin, "web")
     with (there / "web" / "1" / "probe.scores.npy").open("ab") as file:
         file.truncate(2**26)
 
-    pulled = Mirror(Store(http_url), here).pull()
+    pulled = Mirror(RemoteStore(http_url), here).pull()
 
     assert "found more" in pulled.broken["web"]
     assert ["web@2"] == pulled.fetched
 
 
-def test_a_copy_that_was_damaged_here_is_fetched_again(origin: Registry, store: Store, here: Path) -> None:
+def test_a_copy_that_was_damaged_here_is_fetched_again(
+    origin: Registry, store: RemoteStore, here: Path
+) -> None:
     push(store, origin, "web")
     Mirror(store, here).pull()
     damage(here / "web" / "1" / "probe.scores.npy")
@@ -274,7 +280,7 @@ def test_a_copy_that_was_damaged_here_is_fetched_again(origin: Registry, store: 
 
 
 def test_another_version_under_the_same_number_is_refused(
-    origin: Registry, store: Store, there: Path, here: Path
+    origin: Registry, store: RemoteStore, there: Path, here: Path
 ) -> None:
     push(store, origin, "web")
     mirror = Mirror(store, here)
@@ -300,7 +306,9 @@ def test_another_version_under_the_same_number_is_refused(
     assert before == tree(here / "web" / "1")
 
 
-def test_somebody_elses_promotion_is_not_overwritten(origin: Registry, store: Store, tmp_path: Path) -> None:
+def test_somebody_elses_promotion_is_not_overwritten(
+    origin: Registry, store: RemoteStore, tmp_path: Path
+) -> None:
     other = Registry(shutil.copytree(origin.models_dir, tmp_path / "other"))
     ranker = example_ranker(seed=5)
     other.publish("web", ranker, provenance(ranker))
@@ -315,10 +323,10 @@ def test_somebody_elses_promotion_is_not_overwritten(origin: Registry, store: St
 
 
 def test_a_store_that_is_away_keeps_everything_here(
-    origin: Registry, store: Store, there: Path, here: Path, http_url: str
+    origin: Registry, store: RemoteStore, there: Path, here: Path, http_url: str
 ) -> None:
     push(store, origin, "web")
-    mirror = Mirror(Store(http_url), here)
+    mirror = Mirror(RemoteStore(http_url), here)
     mirror.pull()
     when = seen(here)
     there.rename(there.with_name("gone"))
@@ -347,7 +355,7 @@ def test_an_error_of_the_server_is_said_and_not_taken_for_nothing(here: Path) ->
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        store = Store(f"http://127.0.0.1:{server.server_address[1]}")
+        store = RemoteStore(f"http://127.0.0.1:{server.server_address[1]}")
         with pytest.raises(StoreUnavailable, match="503"):
             Mirror(store, here).pull()
         with pytest.raises(StoreUnavailable, match="503"):
@@ -356,7 +364,7 @@ def test_an_error_of_the_server_is_said_and_not_taken_for_nothing(here: Path) ->
         thread.join()
 
 
-def test_signatures_come_along_and_are_renewed(origin: Registry, store: Store, here: Path) -> None:
+def test_signatures_come_along_and_are_renewed(origin: Registry, store: RemoteStore, here: Path) -> None:
     cryptography = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
     first, second = (cryptography.Ed25519PrivateKey.generate() for _ in range(2))
     origin.sign(origin.resolve("web@1"), first)
@@ -374,7 +382,7 @@ def test_signatures_come_along_and_are_renewed(origin: Registry, store: Store, h
 
 
 def test_broken_aliases_there_leave_those_here(
-    origin: Registry, store: Store, there: Path, here: Path
+    origin: Registry, store: RemoteStore, there: Path, here: Path
 ) -> None:
     push(store, origin, "web")
     mirror = Mirror(store, here)
@@ -387,21 +395,23 @@ def test_broken_aliases_there_leave_those_here(
     assert {"champion": 1, "challenger": 2} == Registry(here).aliases("web")
 
 
-def test_a_folder_follows_one_url_only(origin: Registry, store: Store, here: Path, tmp_path: Path) -> None:
+def test_a_folder_follows_one_url_only(
+    origin: Registry, store: RemoteStore, here: Path, tmp_path: Path
+) -> None:
     push(store, origin, "web")
     Mirror(store, here).pull()
     (tmp_path / "elsewhere").mkdir()
 
     with pytest.raises(InvalidConfiguration, match=r"found one of file://.*; choose another folder"):
-        Mirror(Store(f"file://{tmp_path}/elsewhere"), here).pull()
+        Mirror(RemoteStore(f"file://{tmp_path}/elsewhere"), here).pull()
 
 
 def test_a_folder_that_got_nothing_from_one_url_follows_another(
-    origin: Registry, store: Store, here: Path, tmp_path: Path
+    origin: Registry, store: RemoteStore, here: Path, tmp_path: Path
 ) -> None:
     push(store, origin, "web")
     with pytest.raises(StoreUnavailable, match="expected a folder of models"):
-        Mirror(Store(f"file://{tmp_path}/mistyped"), here).pull()
+        Mirror(RemoteStore(f"file://{tmp_path}/mistyped"), here).pull()
 
     Mirror(store, here).pull()
 
@@ -421,19 +431,19 @@ def test_a_folder_that_got_nothing_from_one_url_follows_another(
 )
 def test_a_url_that_cannot_be_one_is_refused(url: str, said: str) -> None:
     with pytest.raises(InvalidConfiguration, match=said) as caught:
-        Store(url)
+        RemoteStore(url)
 
     assert "secret" not in str(caught.value)
 
 
-def test_names_that_are_asked_for_must_be_there(origin: Registry, store: Store, here: Path) -> None:
+def test_names_that_are_asked_for_must_be_there(origin: Registry, store: RemoteStore, here: Path) -> None:
     push(store, origin, "web")
 
     with pytest.raises(ArtifactNotFound, match="/shop: expected a model with aliases, found none"):
         Mirror(store, here).pull(["shop"])
 
 
-def test_a_model_without_an_alias_is_not_pushed(store: Store, tmp_path: Path) -> None:
+def test_a_model_without_an_alias_is_not_pushed(store: RemoteStore, tmp_path: Path) -> None:
     registry = Registry(tmp_path / "unaliased")
     ranker = example_ranker()
     registry.publish("web", ranker, provenance(ranker))
@@ -442,7 +452,7 @@ def test_a_model_without_an_alias_is_not_pushed(store: Store, tmp_path: Path) ->
         push(store, registry, "web")
 
 
-def test_a_damaged_version_is_not_pushed(origin: Registry, store: Store, there: Path) -> None:
+def test_a_damaged_version_is_not_pushed(origin: Registry, store: RemoteStore, there: Path) -> None:
     damage(origin.models_dir / "web" / "1" / "probe.scores.npy")
 
     with pytest.raises(ArtifactCorrupt, match=r"probe\.scores\.npy"):
@@ -452,7 +462,7 @@ def test_a_damaged_version_is_not_pushed(origin: Registry, store: Store, there: 
 
 
 def test_a_push_that_breaks_off_is_seen_by_nobody(
-    origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Registry, store: RemoteStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(store, origin, "web")
     mirror = Mirror(store, here)
@@ -477,12 +487,12 @@ def test_a_push_that_breaks_off_is_seen_by_nobody(
 def _pull(url: str, here: Path, barrier: Any, results: Any) -> None:
     barrier.wait()
     with pulling(here):
-        results.put(Mirror(Store(url), here).pull().fetched)
+        results.put(Mirror(RemoteStore(url), here).pull().fetched)
 
 
 @pytest.mark.slow
 def test_processes_that_pull_into_one_folder_fetch_each_version_once(
-    origin: Registry, store: Store, here: Path
+    origin: Registry, store: RemoteStore, here: Path
 ) -> None:
     push(store, origin, "web")
     context = multiprocessing.get_context("spawn")
@@ -500,7 +510,7 @@ def test_processes_that_pull_into_one_folder_fetch_each_version_once(
 
 
 def test_one_process_keeps_a_folder_up_to_date_and_others_may_pull_meanwhile(
-    origin: Registry, store: Store, here: Path
+    origin: Registry, store: RemoteStore, here: Path
 ) -> None:
     push(store, origin, "web")
 
@@ -513,7 +523,7 @@ def test_one_process_keeps_a_folder_up_to_date_and_others_may_pull_meanwhile(
 
 @pytest.mark.slow
 def test_a_process_that_was_killed_while_it_fetched_leaves_nothing_that_is_read(
-    origin: Registry, store: Store, here: Path
+    origin: Registry, store: RemoteStore, here: Path
 ) -> None:
     """Its hidden folder is swept away by the next."""
     push(store, origin, "web")
@@ -540,7 +550,7 @@ def test_a_process_that_was_killed_while_it_fetched_leaves_nothing_that_is_read(
 
 
 def test_a_full_disk_is_said(
-    origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Registry, store: RemoteStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(store, origin, "web")
 
@@ -604,7 +614,7 @@ def test_the_commands_answer_in_json_too(
 
 
 def test_of_several_broken_versions_the_first_is_named_and_the_others_are_counted(
-    origin: Registry, store: Store, there: Path, here: Path, capsys: pytest.CaptureFixture[str]
+    origin: Registry, store: RemoteStore, there: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     push(store, origin, "web")
     for version in ("1", "2"):
@@ -618,7 +628,7 @@ def test_of_several_broken_versions_the_first_is_named_and_the_others_are_counte
 
 
 def test_what_was_fetched_is_on_the_disk_before_it_has_its_number(
-    origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Registry, store: RemoteStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(store, origin, "web")
     acts = Acts(monkeypatch)
@@ -634,7 +644,7 @@ def test_what_was_fetched_is_on_the_disk_before_it_has_its_number(
 
 
 def test_a_folder_is_compared_thoroughly_again_after_five_minutes(
-    origin: Registry, store: Store, here: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Registry, store: RemoteStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = [1000.0]
     monkeypatch.setattr("localrank.registry.mirror.time.monotonic", lambda: times[-1])
@@ -651,7 +661,7 @@ def test_a_folder_is_compared_thoroughly_again_after_five_minutes(
     assert ([], ["web@1"]) == (before.fetched, after.fetched)
 
 
-def test_what_is_larger_than_it_may_be_is_refused(store: Store, there: Path) -> None:
+def test_what_is_larger_than_it_may_be_is_refused(store: RemoteStore, there: Path) -> None:
     (there / "web").write_bytes(b"12345678")
 
     assert b"12345678" == store.read("web", 8)
@@ -661,7 +671,7 @@ def test_what_is_larger_than_it_may_be_is_refused(store: Store, there: Path) -> 
 
 
 def test_a_small_file_that_is_written_is_whole_before_it_is_seen(
-    store: Store, there: Path, monkeypatch: pytest.MonkeyPatch
+    store: RemoteStore, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (there / "web").mkdir()
     acts = Acts(monkeypatch)

@@ -314,14 +314,14 @@ async def test_one_evaluation_at_a_time(
 ) -> None:
     begun, go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
-    run = evaluating.Evaluation.run
+    run = evaluating.EvaluationRun.run
 
-    def slow(self: evaluating.Evaluation) -> dict[str, Any]:
+    def slow(self: evaluating.EvaluationRun) -> dict[str, Any]:
         loop.call_soon_threadsafe(begun.set)
         go.wait(30)
         return run(self)
 
-    monkeypatch.setattr(evaluating.Evaluation, "run", slow)
+    monkeypatch.setattr(evaluating.EvaluationRun, "run", slow)
     async with connect(models=[tiny_model]) as client:
         first = asyncio.create_task(client.post("/v1/evaluate", json={"queries": [QUERY]}))
         await begun.wait()

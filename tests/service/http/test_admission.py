@@ -15,8 +15,8 @@ from localrank_service.http.admission import (
     WHY,
     Admission,
     Claim,
-    Client,
     Kind,
+    PeerState,
     Pressure,
     Refusal,
     overloaded,
@@ -54,14 +54,14 @@ class Connection:
 KIND = (b"/v1/rerank", b"application/json", 10)
 
 
-def admitted(admission: Admission, client: Client | None = None, kind: Kind = KIND) -> Claim:
+def admitted(admission: Admission, client: PeerState | None = None, kind: Kind = KIND) -> Claim:
     claim = admission.admit(client or Connection(), kind)
     if isinstance(claim, Refusal):
         raise overloaded(claim)
     return claim
 
 
-def arrived(admission: Admission, client: Client | None = None) -> Claim:
+def arrived(admission: Admission, client: PeerState | None = None) -> Claim:
     claim = admitted(admission, client)
     claim.arrive()
     return claim

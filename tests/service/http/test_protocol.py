@@ -19,7 +19,7 @@ from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from localrank_service.http.admission import Claim, Client, Kind, Refusal
+    from localrank_service.http.admission import Claim, Kind, PeerState, Refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -532,7 +532,7 @@ async def test_requests_are_told_apart_by_path_type_and_length(monkeypatch: pyte
     kinds: list[Kind] = []
     admit = worker.admission.admit
 
-    def seen(client: Client, kind: Kind) -> Claim | Refusal:
+    def seen(client: PeerState, kind: Kind) -> Claim | Refusal:
         kinds.append(kind)
         return admit(client, kind)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localrank_service.models import notes
-from localrank_service.models.notes import Note
+from localrank_service.models.notes import NoteFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @given(st.lists(st.binary() | st.integers(0, 40_000).map(lambda length: b"x" * length)))
 def test_the_last_text_is_read(tmp_path_factory: pytest.TempPathFactory, texts: list[bytes]) -> None:
     path = tmp_path_factory.mktemp("notes") / "note"
-    note = Note(path)
+    note = NoteFile(path)
     found = [notes.read(path)]
     for text in texts:
         note.write(text)
@@ -30,7 +30,7 @@ def test_the_last_text_is_read(tmp_path_factory: pytest.TempPathFactory, texts: 
 
 def test_a_torn_text_is_none(tmp_path: Path) -> None:
     path = tmp_path / "note"
-    note = Note(path)
+    note = NoteFile(path)
     note.write(b"demo 1")
     torn = path.read_bytes().replace(b"demo 1", b"demo 2")
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
 def test_a_note_has_room_from_the_start_and_grows_as_its_text_does(tmp_path: Path) -> None:
     """16 KiB, 16 bytes of which are the checksum and the length."""
     path = tmp_path / "note"
-    note = Note(path)
+    note = NoteFile(path)
     sizes = [path.stat().st_size]
     for length in (1, 2**14 - 16, 2**14 - 15, 1):
         note.write(b"x" * length)
@@ -65,10 +65,10 @@ def test_a_note_has_room_from_the_start_and_grows_as_its_text_does(tmp_path: Pat
 
 
 def test_a_note_that_is_opened_again_keeps_its_text(tmp_path: Path) -> None:
-    first = Note(tmp_path / "note")
+    first = NoteFile(tmp_path / "note")
     first.write(b"demo 1")
     first.close()
-    Note(tmp_path / "note").close()
+    NoteFile(tmp_path / "note").close()
 
     assert b"demo 1" == notes.read(tmp_path / "note")
 
@@ -78,7 +78,7 @@ def test_a_note_that_is_being_written_is_read_again_up_to_five_times(
     torn: int, found: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "note"
-    note = Note(path)
+    note = NoteFile(path)
     note.write(b"demo 1")
     note.close()
     whole, reads, slept = path.read_bytes(), [0], list[float]()
@@ -96,7 +96,7 @@ def test_a_note_that_is_being_written_is_read_again_up_to_five_times(
 
 
 def test_a_disk_that_is_full_keeps_the_text_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note = Note(tmp_path / "note")
+    note = NoteFile(tmp_path / "note")
     note.write(b"demo 1")
     pwrite = os.pwrite
     with monkeypatch.context() as patched:
@@ -104,7 +104,7 @@ def test_a_disk_that_is_full_keeps_the_text_before(tmp_path: Path, monkeypatch: 
         with pytest.raises(OSError, match="the disk is full"):
             note.write(b"x" * 2**15)
         with pytest.raises(OSError, match="the disk is full"):
-            Note(tmp_path / "other")
+            NoteFile(tmp_path / "other")
     note.close()
 
     assert b"demo 1" == notes.read(tmp_path / "note")

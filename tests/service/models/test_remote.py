@@ -12,7 +12,7 @@ import pytest
 from localrank.disk import replace_file
 from localrank.errors import InvalidConfiguration
 from localrank.registry.mirror import Mirror, leading
-from localrank.registry.remote import Store, push
+from localrank.registry.remote import RemoteStore, push
 from localrank.registry.versions import Registry
 from localrank_service.process.settings import Settings
 
@@ -30,7 +30,7 @@ def url(models_dir: Path) -> str:
     """Where the models ``demo`` and ``web`` are."""
     folder = models_dir.with_name("there")
     folder.mkdir()
-    store = Store(f"file://{folder}")
+    store = RemoteStore(f"file://{folder}")
     for name in ("demo", "web"):
         push(store, Registry(models_dir), name)
     return store.url
@@ -66,7 +66,7 @@ async def test_a_service_serves_what_is_at_the_url_and_follows_it(
     async with connect(following) as client:
         first = await until(client, lambda answer: answer.get("models") == {"demo": 1, "web": 1})
         registry.promote("demo", 2)
-        push(Store(url), registry, "demo")
+        push(RemoteStore(url), registry, "demo")
         await until(client, lambda answer: answer["models"]["demo"] == 2)
         metrics = (await client.get("/metrics")).text
 
@@ -83,14 +83,14 @@ async def test_what_cannot_be_fetched_is_named_and_what_was_served_still_is(
     there = models_dir.with_name("there")
 
     registry.promote("demo", 2)
-    push(Store(url), registry, "demo")
+    push(RemoteStore(url), registry, "demo")
     # It is there, damaged, before anybody has fetched it; its alias moves later.
     weights = there / "demo" / "2" / "scorers.weights.npy"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
     registry.rollback("demo")
-    push(Store(url), registry, "demo")
+    push(RemoteStore(url), registry, "demo")
 
     async with connect(following) as client:
         await until(client, lambda answer: answer.get("models") == {"demo": 1, "web": 1})
@@ -156,7 +156,7 @@ async def test_another_process_that_pulls_is_left_alone_and_followed(
     with leading(following.models_dir):
         async with connect(following) as client:
             before = await until(client, lambda answer: "has a champion" in answer.get("detail", ""))
-            await asyncio.to_thread(Mirror(Store(url), following.models_dir).pull)
+            await asyncio.to_thread(Mirror(RemoteStore(url), following.models_dir).pull)
             await until(client, lambda answer: answer.get("models") == {"demo": 1, "web": 1})
 
     assert 503 == before["status"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank.journal import Journal, file_name, frame, journals_in, size_of
+from localrank.journal import RecordFile, file_name, frame, journals_in, size_of
 from localrank_service.online.files import LEAST_BYTES, Files, total_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def put(files: Files, *frames: list[Buffer]) -> int:
 
 
 def numbers(folder: Path) -> list[int]:
-    return [record.members["number"] for path in journals_in(folder) for record in Journal(path).records()]
+    return [record.members["number"] for path in journals_in(folder) for record in RecordFile(path).records()]
 
 
 def test_records_go_to_one_file_until_it_is_full(tmp_path: Path) -> None:

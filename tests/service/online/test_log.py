@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank.journal import FEEDBACK, Journal, Logged, journals_in
+from localrank.journal import FEEDBACK, Logged, RecordFile, journals_in
 from localrank_service.online import impressions as log_module
 from localrank_service.online.files import LEAST_BYTES, Files
 from localrank_service.online.impressions import Event, ImpressionLog
@@ -418,7 +418,9 @@ async def test_the_names_of_features_stand_once_in_each_file(ranked: Ranked, tmp
     log.show("rerank", SCOPE, 2, ranked)
     log._write_all()
 
-    kinds = [[record.members["kind"] for record in Journal(path).records()] for path in journals_in(tmp_path)]
+    kinds = [
+        [record.members["kind"] for record in RecordFile(path).records()] for path in journals_in(tmp_path)
+    ]
     assert [["contract", *["impression"] * 4], ["contract", "impression"]] == kinds
 
 
@@ -460,7 +462,7 @@ async def test_why_records_are_lost_is_said_once_and_so_is_that_they_no_longer_a
     )
     # The fourth time only the names fitted, and they were written anew afterwards.
     assert [*["feedback"] * 6, "contract", "contract", "impression", "impression"] == [
-        record.members["kind"] for path in journals_in(tmp_path) for record in Journal(path).records()
+        record.members["kind"] for path in journals_in(tmp_path) for record in RecordFile(path).records()
     ]
 
 
@@ -552,7 +554,7 @@ async def test_times_have_microseconds_and_so_has_feedback(
     records = [
         record.members
         for path in journals_in(tmp_path)
-        for record in Journal(path).records()
+        for record in RecordFile(path).records()
         if "time" in record.members
     ]
     assert [1.7e9 + 0.123457] * 2 == [one["time"] for one in records]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from localrank_service.online.arms import LENGTH, Pace
+from localrank_service.online.arms import LENGTH, LinearPace
 
 
-def learned(lengths: list[int], fixed: float = 50e-6, each: float = 1e-6) -> Pace:
-    pace = Pace()
+def learned(lengths: list[int], fixed: float = 50e-6, each: float = 1e-6) -> LinearPace:
+    pace = LinearPace()
     for length in lengths:
         pace.learn(length, fixed + each * length)
     return pace
@@ -48,7 +48,7 @@ def test_lists_of_one_length_are_compared_as_they_are() -> None:
 
 
 def test_the_line_neither_falls_nor_goes_below_zero() -> None:
-    falling, steep = Pace(), Pace()
+    falling, steep = LinearPace(), LinearPace()
     for length, slow in ((10, 100e-6), (200, 20e-6)) * 20:
         falling.learn(length, slow)
     for length, slow in ((10, 1e-6), (200, 900e-6)) * 20:

@@ -29,8 +29,8 @@ from localrank_service.models.live import LiveModel, LiveModels, addresses_of
 from localrank_service.models.workers import Report, Workers
 from localrank_service.online.arms import coins, place
 from localrank_service.online.definition import defined
-from localrank_service.online.experiments import Drawn, Experiments
-from localrank_service.online.store import Store
+from localrank_service.online.experiments import DrawnPart, Experiments
+from localrank_service.online.store import ExperimentStore
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.experiments import RANK_BUCKETS
 from localrank_service.telemetry.meters import Meters
@@ -593,7 +593,7 @@ class Alone:
         self.meters = Meters()
         self.workers = Workers(None)
         admission = Admission(Settings(), self.meters)
-        self.store = Store(file, None)
+        self.store = ExperimentStore(file, None)
         self.experiments = Experiments(self.store, self.live, None, self.workers, self.meters, admission)
         self.beside = Beside()
         self.experiments.shadow = self.beside  # type: ignore[assignment]
@@ -616,7 +616,7 @@ class Alone:
             if cells[0]
         }
 
-    def draw(self, *, teams: bool = True, request: str = "r", **options: Any) -> Drawn | None:
+    def draw(self, *, teams: bool = True, request: str = "r", **options: Any) -> DrawnPart | None:
         return self.experiments.draw(self.models["tiny@1"], Options(**options), request, teams=teams)
 
 

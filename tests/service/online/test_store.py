@@ -12,7 +12,7 @@ import pytest
 
 from localrank_service.http.problems import Problem
 from localrank_service.online.definition import defined, parse
-from localrank_service.online.store import Store
+from localrank_service.online.store import ExperimentStore
 
 CANARY = {"name": "web-4", "kind": "canary", "model": "web", "candidate": "web@4"}
 RECORD = {"experiment": "web-4", "at": "2026-01-01T00:00:00+00:00", "reason": "errors", "evidence": "all"}
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_is_not_there_has_no_experiments(file: Path, folder: Path) -> None:
-    written = Store(file, folder).read()
+    written = ExperimentStore(file, folder).read()
 
     assert ((), None) == (written.definitions, written.problem)
 
@@ -42,7 +42,7 @@ def test_a_folder_where_the_file_should_be_is_a_problem(
 ) -> None:
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
-    store = Store(Path(name), None)
+    store = ExperimentStore(Path(name), None)
 
     with pytest.raises(Problem) as refused:
         store.change("web-4", defined(dict(CANARY)))
@@ -59,7 +59,7 @@ def test_a_folder_where_the_file_should_be_is_a_problem(
 
 def test_a_broken_file_leaves_the_experiments_and_says_why(file: Path, folder: Path) -> None:
     file.write_text(json.dumps({"experiments": [CANARY]}))
-    store = Store(file, folder)
+    store = ExperimentStore(file, folder)
     before = store.read()
 
     file.write_text(json.dumps({"experiments": [CANARY | {"kind": "cannary"}]}))
@@ -78,14 +78,14 @@ def test_a_broken_file_leaves_the_experiments_and_says_why(file: Path, folder: P
 def test_a_file_that_is_not_json_is_called_a_file(file: Path, folder: Path) -> None:
     file.write_text("{")
 
-    problem = Store(file, folder).read().problem
+    problem = ExperimentStore(file, folder).read().problem
 
     assert problem is not None
     assert problem.startswith("the file is not JSON: ")
 
 
 def test_a_change_is_in_the_file_and_seen_by_all(file: Path, folder: Path) -> None:
-    one, other = Store(file, folder), Store(file, folder)
+    one, other = ExperimentStore(file, folder), ExperimentStore(file, folder)
 
     changed = one.change("web-4", defined(dict(CANARY)))
 
@@ -98,12 +98,12 @@ def test_a_change_is_in_the_file_and_seen_by_all(file: Path, folder: Path) -> No
 
 
 def test_a_return_is_noted_once_and_outlives_the_service(file: Path, folder: Path) -> None:
-    one, other = Store(file, folder), Store(file, folder)
+    one, other = ExperimentStore(file, folder), ExperimentStore(file, folder)
     before = one.change("web-4", defined(dict(CANARY)))
     run = before.definitions[0].run
 
     noted = one.note_return(run, RECORD), other.note_return(run, RECORD)
-    later = Store(file, None).read()
+    later = ExperimentStore(file, None).read()
 
     assert (True, False) == noted
     assert RECORD == other.read().returned[run] == later.returned[run]
@@ -111,7 +111,7 @@ def test_a_return_is_noted_once_and_outlives_the_service(file: Path, folder: Pat
 
 
 def test_an_experiment_that_is_added_again_begins_again(file: Path, folder: Path) -> None:
-    store = Store(file, folder)
+    store = ExperimentStore(file, folder)
     run = store.change("web-4", defined(dict(CANARY))).definitions[0].run
     store.note_return(run, RECORD)
 
@@ -124,7 +124,7 @@ def test_an_experiment_that_is_added_again_begins_again(file: Path, folder: Path
 
 def test_a_folder_that_cannot_be_written_still_keeps_the_canary_away(file: Path, folder: Path) -> None:
     missing = file.parent / "gone" / "experiments.json"
-    store = Store(missing, folder)
+    store = ExperimentStore(missing, folder)
 
     with pytest.raises(Problem, match="nothing was changed: cannot write") as found:
         store.change("web-4", defined(dict(CANARY)))
@@ -132,12 +132,12 @@ def test_a_folder_that_cannot_be_written_still_keeps_the_canary_away(file: Path,
 
     assert 503 == found.value.status
     assert noted
-    assert RECORD == Store(missing, folder).read().returned["run"]
+    assert RECORD == ExperimentStore(missing, folder).read().returned["run"]
 
 
 def test_a_file_that_cannot_be_read_leaves_the_experiments_until_it_can(file: Path, folder: Path) -> None:
     file.write_text(json.dumps({"experiments": [CANARY]}))
-    store = Store(file, folder)
+    store = ExperimentStore(file, folder)
     before = store.read()
     file.unlink()
     file.mkdir()
@@ -157,12 +157,12 @@ def test_a_file_that_cannot_be_read_leaves_the_experiments_until_it_can(file: Pa
 
 
 def test_without_a_folder_a_return_is_noted_beside_the_file_and_in_the_process(file: Path) -> None:
-    store = Store(file, None)
+    store = ExperimentStore(file, None)
     run = store.change("web-4", defined(dict(CANARY))).definitions[0].run
 
     noted = store.note_return(run, RECORD), store.note_return(run, RECORD)
     beside = file.with_name("experiments.json.returned")
-    outlives = Store(file, None).read().returned
+    outlives = ExperimentStore(file, None).read().returned
     beside.unlink()
 
     assert (True, False) == noted
@@ -171,9 +171,9 @@ def test_without_a_folder_a_return_is_noted_beside_the_file_and_in_the_process(f
 
 def test_notes_that_are_damaged_are_none(file: Path, folder: Path) -> None:
     file.with_name("experiments.json.returned").write_text("[1]")
-    assert {} == Store(file, folder).read().returned
+    assert {} == ExperimentStore(file, folder).read().returned
     file.with_name("experiments.json.returned").write_text("{")
-    assert {} == Store(file, folder).read().returned
+    assert {} == ExperimentStore(file, folder).read().returned
 
 
 @pytest.mark.parametrize(
@@ -185,13 +185,13 @@ def test_a_record_that_is_damaged_is_none_and_the_others_stay(
 ) -> None:
     file.with_name("experiments.json.returned").write_text(json.dumps({"run": damaged, "other": RECORD}))
 
-    assert {"other": RECORD} == Store(file, folder).read().returned
+    assert {"other": RECORD} == ExperimentStore(file, folder).read().returned
 
 
 def test_if_the_shared_folder_is_removed_a_return_is_noted_beside_the_file_and_a_change_is_refused(
     file: Path, folder: Path
 ) -> None:
-    store = Store(file, folder)
+    store = ExperimentStore(file, folder)
     run = store.change("web-4", defined(dict(CANARY))).definitions[0].run
     shutil.rmtree(folder)
 
@@ -209,7 +209,7 @@ def test_if_the_shared_folder_is_removed_a_return_is_noted_beside_the_file_and_a
 
 
 def test_whoever_changes_or_notes_something_waits_for_the_others(file: Path, folder: Path) -> None:
-    store, done = Store(file, folder), threading.Event()
+    store, done = ExperimentStore(file, folder), threading.Event()
     before = store.change("web-4", defined(dict(CANARY)))
 
     def change() -> None:
@@ -222,7 +222,7 @@ def test_whoever_changes_or_notes_something_waits_for_the_others(file: Path, fol
         waiting = threading.Thread(target=change)
         waiting.start()
         early = done.wait(0.05)
-        untouched = Store(file, folder).read()
+        untouched = ExperimentStore(file, folder).read()
     waiting.join(10)
 
     assert (False, True) == (early, done.is_set())
@@ -231,7 +231,7 @@ def test_whoever_changes_or_notes_something_waits_for_the_others(file: Path, fol
 
 
 def test_what_is_changed_stays_where_it_was_among_the_others(file: Path, folder: Path) -> None:
-    store = Store(file, folder)
+    store = ExperimentStore(file, folder)
     for name in ("a", "b", "c"):
         store.change(name, defined({**CANARY, "name": name, "kind": "shadow"}))
 

@@ -16,7 +16,7 @@ from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel
 from localrank_service.online.arms import Taking, coins
 from localrank_service.online.definition import defined
-from localrank_service.online.experiments import Drawn, Running
+from localrank_service.online.experiments import DrawnPart, Running
 from localrank_service.reranking import rank_plainly
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part, Timing
 from localrank_service.wire.query import Documents, Options
@@ -84,7 +84,7 @@ class Trial:
         return replace(ranked, degraded=self.degraded.get(model.version))
 
     async def part(self, arm: str) -> Ranked:
-        drawn = Drawn(self.running, Part("e", arm, "u", 0.5))
+        drawn = DrawnPart(self.running, Part("e", arm, "u", 0.5))
         return await self.taking.part(drawn, self.one, DOCUMENTS, Options(), request="r-1")
 
 

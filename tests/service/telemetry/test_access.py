@@ -12,7 +12,7 @@ import pytest
 
 from localrank_service.process.logs import JsonFormatter, TextFormatter
 from localrank_service.process.settings import Settings
-from localrank_service.telemetry.access import MOST_LINES, AccessLog, Line
+from localrank_service.telemetry.access import MOST_LINES, AccessLog, LogLine
 from localrank_service.telemetry.observing import Observation, Observed
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ async def test_a_line_shows_exact_figures_and_so_much_of_a_path(
         observation.add(Observed(None, None, None, {"decode": 0.12346, "total": 1.5}, []))
     now[0] += 0.0123456
 
-    Line(AccessLog(1.0)).finish(observation, 422, "/v1/rerank/batch")
+    LogLine(AccessLog(1.0)).finish(observation, 422, "/v1/rerank/batch")
 
     [line] = lines.json
     assert f"POST /{'y' * 255} 422" == line["message"]

@@ -13,7 +13,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank_training.cli.export import _figures, _print, _time
-from localrank_training.data.clicks.export import Exported
+from localrank_training.data.clicks.export import ExportedClicks
 from localrank_training.data.clicks.joining import Joined
 from localrank_training.data.clicks.propensities import Propensities
 from localrank_training.data.queries import QuerySet
@@ -33,11 +33,11 @@ def queries(n_queries: int, n_documents: int, *, weights: bool = False) -> Query
     )
 
 
-def exported(**counts: Any) -> Exported:
+def exported(**counts: Any) -> ExportedClicks:
     outside = {name: counts.pop(name) for name in ("damaged", "torn", "foreign") if name in counts}
     propensities = counts.pop("propensities", None)
     joined = Joined(queries(1, 1), **counts)
-    return Exported(joined, propensities, **{"damaged": 0, "torn": 0, "foreign": (), **outside})
+    return ExportedClicks(joined, propensities, **{"damaged": 0, "torn": 0, "foreign": (), **outside})
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_each_count_has_a_line_of_its_own_if_there_is_any(
 def test_the_command_that_reads_csv_is_shown(
     weights: bool, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _print(Exported(Joined(queries(1, 1, weights=weights)), None, 0, 0, ()), "my log.csv")
+    _print(ExportedClicks(Joined(queries(1, 1, weights=weights)), None, 0, 0, ()), "my log.csv")
 
     expected = f"  train with: localrank train 'my log.csv' {option}--position position"
     assert expected == capsys.readouterr().out.splitlines()[-1]
@@ -87,7 +87,7 @@ def test_every_count_is_in_the_json() -> None:
     numbers = dict(zip((*counts, *more), range(10, 20), strict=True))
     ratios = Propensities(np.array([1.0, 0.5]), 2, "em")
 
-    found = _figures(Exported(Joined(queries(2, 5), **numbers), ratios, 7, 8, (Path("a"),)), "out.csv")
+    found = _figures(ExportedClicks(Joined(queries(2, 5), **numbers), ratios, 7, 8, (Path("a"),)), "out.csv")
 
     assert found == {
         "out": "out.csv",

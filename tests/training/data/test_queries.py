@@ -291,7 +291,7 @@ def test_each_query_comes_as_it_would_from_memory(beyond: Path) -> None:
 def test_a_set_is_held_in_memory_if_it_is_not_too_large(
     six: QuerySet, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    apart = six.with_documents(rows.Joined([six.documents, six.documents]).as_matrix)
+    apart = six.with_documents(rows.StackedRows([six.documents, six.documents]).as_matrix)
     monkeypatch.setattr(queries_module, "HELD", most)
 
     held = apart.held().documents
@@ -310,7 +310,7 @@ def test_what_fits_is_exactly_as_large_as_the_limit(monkeypatch: pytest.MonkeyPa
 
     assert [True, False] == [rows.fits(held, n) for n in (10, 11)]
     assert [True, False] == [rows.fits(mapped, n) for n in (5, 6)]
-    assert [True, False] == [rows.fits(rows.Joined([held]).as_matrix, n) for n in (5, 6)]
+    assert [True, False] == [rows.fits(rows.StackedRows([held]).as_matrix, n) for n in (5, 6)]
     assert [False, True] == [isinstance(rows.room(n, 3), np.memmap) for n in (10, 11)]
 
 
@@ -319,7 +319,7 @@ def test_rows_apart_are_gathered_run_by_run(monkeypatch: pytest.MonkeyPatch) -> 
     asked: list[tuple[int, int, int]] = []
     monkeypatch.setattr(rows, "forget", lambda part, begin, end: asked.append((len(part), begin, end)))
     parts = [np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(8, 20, dtype=np.float32).reshape(6, 2)]
-    joined = rows.Joined(parts)
+    joined = rows.StackedRows(parts)
 
     assert [10, 0, 2, 8, 4, 18] == joined.some(np.array([5, 0, 1, 4, 2, 9]))[:, 0].tolist()
     assert [(4, 0, 3), (6, 0, 2), (6, 5, 6)] == asked
@@ -335,7 +335,7 @@ def test_rows_apart_are_gathered_run_by_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_whether_all_values_are_finite_is_known_of_what_they_come_from() -> None:
-    known = rows.Joined([np.ones((4, 2), np.float32)])
+    known = rows.StackedRows([np.ones((4, 2), np.float32)])
     assert not rows.Selected(known.as_matrix, np.array([0]), np.array([0, 2])).finite
     known.finite = True
 
@@ -415,7 +415,7 @@ def test_a_full_disk_is_told_of_before_the_work(
         assert ((2, 3), False) == (found.shape, bool(found.any()))
         found[:] = 2.5
         return
-    for work in (lambda: rows.scratch(2, 3), lambda: rows.Store().add(np.ones(6, np.float32))):
+    for work in (lambda: rows.scratch(2, 3), lambda: rows.ScratchFile().add(np.ones(6, np.float32))):
         with pytest.raises(InvalidData) as caught:
             work()
         assert str(caught.value) == (
@@ -446,7 +446,7 @@ def test_a_store_keeps_arrays_one_after_the_other(
     """Systems without ``posix_fallocate`` make the file longer instead."""
     if not reserving:
         monkeypatch.delattr(os, "posix_fallocate")
-    store = rows.Store()
+    store = rows.ScratchFile()
     first, second = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(9, dtype=np.float32).reshape(3, 3)
 
     assert [0, 24] == [store.add(first), store.add(first)]

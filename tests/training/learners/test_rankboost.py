@@ -17,7 +17,7 @@ from localrank.scorers import StumpScorer, SumScorer
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.notes import collected
-from localrank_training.learners.rankboost import Pairs, RankBoost, Round, Thresholds, boost
+from localrank_training.learners.rankboost import LevelPairs, RankBoost, Round, ThresholdRankers, boost
 from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ def test_every_round_equals_the_definition_over_pairs(
     weights = rng.random(3) + 0.1
 
     rounds = boost(
-        Thresholds.of(queries.documents, "all"), Pairs.of(queries, weights, balance), np.zeros(sizes.sum()), 4
+        ThresholdRankers.of(queries.documents, "all"),
+        LevelPairs.of(queries, weights, balance),
+        np.zeros(sizes.sum()),
+        4,
     )
 
     expected, _ = by_definition(queries, weights, balance, len(rounds))
@@ -122,8 +125,8 @@ def test_the_product_of_z_bounds_the_misordered_pairs(queries: QuerySet) -> None
     """Freund et al. (2003), theorem 1, and Z <= sqrt(1 - r^2) of section 3.2."""
     weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     rounds = boost(
-        Thresholds.of(queries.documents, 255),
-        Pairs.of(queries, weights, 1.0),
+        ThresholdRankers.of(queries.documents, 255),
+        LevelPairs.of(queries, weights, 1.0),
         np.zeros(queries.n_docs),
         60,
     )
@@ -147,8 +150,8 @@ def test_the_bound_is_noted(queries: QuerySet) -> None:
         boosted(RankBoost(rounds=7), Lesson(queries))
 
     rounds = boost(
-        Thresholds.of(queries.documents, 255),
-        Pairs.of(queries, np.ones(5), 0.5),
+        ThresholdRankers.of(queries.documents, 255),
+        LevelPairs.of(queries, np.ones(5), 0.5),
         np.zeros(queries.n_docs),
         7,
     )
@@ -180,12 +183,12 @@ def test_validation_queries_choose_the_number_of_rounds(queries: QuerySet) -> No
 def test_thresholds_lie_at_the_quantiles() -> None:
     documents = np.arange(1000.0)[:, None].astype(np.float32)
 
-    few = Thresholds.of(documents, 9)
+    few = ThresholdRankers.of(documents, 9)
 
     np.testing.assert_array_equal(few.values[0], np.arange(100, 1000, 100) - 0.5)
     np.testing.assert_array_equal(few.codes[0], (documents > few.values[0]).sum(axis=1))
-    np.testing.assert_array_equal(Thresholds.of(documents, 999).values[0], np.arange(999) + 0.5)
-    np.testing.assert_array_equal(Thresholds.of(documents, "all").values[0], np.arange(999) + 0.5)
+    np.testing.assert_array_equal(ThresholdRankers.of(documents, 999).values[0], np.arange(999) + 0.5)
+    np.testing.assert_array_equal(ThresholdRankers.of(documents, "all").values[0], np.arange(999) + 0.5)
 
 
 @settings(max_examples=60)
@@ -197,7 +200,7 @@ def test_a_threshold_is_the_lowest_with_its_share_of_documents_below(values: lis
     column = np.array(values, np.float32)[:, None]
     candidates = [(low + high) / 2 for low, high in pairwise(sorted(set(values)))]
 
-    found = Thresholds.of(column, most)
+    found = ThresholdRankers.of(column, most)
 
     expected = set(candidates)
     if len(candidates) > most:
@@ -214,7 +217,7 @@ def test_a_threshold_is_the_lowest_with_its_share_of_documents_below(values: lis
 def test_thresholds_are_midway_between_different_values_only() -> None:
     column = np.array([[3], [0], [1], [0], [1]], np.float32)
 
-    thresholds = Thresholds.of(column, "all")
+    thresholds = ThresholdRankers.of(column, "all")
 
     np.testing.assert_array_equal([0.5, 2.0], thresholds.values[0])
     np.testing.assert_array_equal([2, 0, 1, 0, 1], thresholds.codes[0])
@@ -256,8 +259,8 @@ def test_validation_queries_choose_the_rounds_on_top_of_a_given_scorer(queries: 
 
     scores = half.score_rows(lesson.validation.documents)  # type: ignore[union-attr]
     rounds = boost(
-        Thresholds.of(queries.documents, 255),
-        Pairs.of(queries, np.ones(len(queries)), 0.5),
+        ThresholdRankers.of(queries.documents, 255),
+        LevelPairs.of(queries, np.ones(len(queries)), 0.5),
         half.score_rows(queries.documents),
         30,
     )
@@ -372,7 +375,7 @@ def test_a_perfect_ranker_has_the_step_of_a_rate_just_below_one(judged: Judged) 
     queries = judged([[[0.0], [1.0], [0.0]]], [[0, 1, 0]])
 
     (only,) = boost(
-        Thresholds.of(queries.documents, 255), Pairs.of(queries, np.ones(1), 0.5), np.zeros(3), 100
+        ThresholdRankers.of(queries.documents, 255), LevelPairs.of(queries, np.ones(1), 0.5), np.zeros(3), 100
     )
 
     assert (0, 0.5) == (only.feature, only.threshold)
@@ -402,7 +405,7 @@ def test_a_ranker_may_prefer_small_values(judged: Judged) -> None:
 def test_a_quantile_among_equal_values_is_the_threshold_that_ends_them(
     column: list[float], most: int, expected: list[float]
 ) -> None:
-    thresholds = Thresholds.of(np.array(column, np.float32)[:, None], most)
+    thresholds = ThresholdRankers.of(np.array(column, np.float32)[:, None], most)
 
     assert expected == thresholds.values[0].tolist()
 
@@ -411,7 +414,7 @@ def test_sums_above_a_threshold_are_those_of_the_documents() -> None:
     rng = np.random.default_rng(0)
     documents = np.column_stack([np.round(rng.standard_normal(30)), np.ones(30), rng.standard_normal(30)])
     potential = rng.standard_normal(30)
-    thresholds = Thresholds.of(documents.astype(np.float32), "all")
+    thresholds = ThresholdRankers.of(documents.astype(np.float32), "all")
 
     found = thresholds.sums_above(potential)
 
@@ -436,7 +439,10 @@ def test_the_note_is_of_the_rounds_that_validation_queries_keep(queries: QuerySe
     kept = int(notes[0].figures["rounds"])
     assert 1 < kept < 30
     rounds = boost(
-        Thresholds.of(taught.documents, 255), Pairs.of(taught, np.ones(3), 0.5), np.zeros(taught.n_docs), 30
+        ThresholdRankers.of(taught.documents, 255),
+        LevelPairs.of(taught, np.ones(3), 0.5),
+        np.zeros(taught.n_docs),
+        30,
     )
     bound = np.prod([one.z for one in rounds[:kept]])
     assert notes[0].figures["bound"] == pytest.approx(bound)

@@ -16,7 +16,7 @@ import pytest
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank_training.origins import FORMATS, read_model
-from localrank_training.origins.model import Grove, Split
+from localrank_training.origins.model import Grove, TreeSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -625,12 +625,14 @@ def test_given_names_replace_those_of_the_file(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- grove
 
 
-def numbered(depth: int) -> Callable[[Any], Split | float]:
+def numbered(depth: int) -> Callable[[Any], TreeSplit | float]:
     """A full tree, node ``n`` of which has the children ``2n + 1`` and ``2n + 2``; a leaf's value is its number."""
     first = (1 << depth) - 1
 
-    def look(node: int) -> Split | float:
-        return float(node) if node >= first else Split(node % 2, float(node), 0, 2 * node + 1, 2 * node + 2)
+    def look(node: int) -> TreeSplit | float:
+        return (
+            float(node) if node >= first else TreeSplit(node % 2, float(node), 0, 2 * node + 1, 2 * node + 2)
+        )
 
     return look
 
@@ -652,9 +654,9 @@ def test_trees_of_different_shapes_add_up() -> None:
         grove.plant_constant(0.5)
     rows = np.random.default_rng(0).uniform(-1, 8, (50, 2)).astype(np.float32)
 
-    def follow(row: Vector, look: Callable[[Any], Split | float]) -> float:
+    def follow(row: Vector, look: Callable[[Any], TreeSplit | float]) -> float:
         node: Any = 0
-        while isinstance(found := look(node), Split):
+        while isinstance(found := look(node), TreeSplit):
             node = found.left if row[found.feature] <= found.threshold else found.right
         return found
 

@@ -8,7 +8,7 @@ import pytest
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, MISSING_NAN
 from localrank_training.origins.checking import made_queries
-from localrank_training.origins.model import Grove, OriginModel, Split
+from localrank_training.origins.model import Grove, OriginModel, TreeSplit
 
 THRESHOLDS = {0: [-2.0, 0.3, 4.0], 2: [1e30]}
 
@@ -17,7 +17,7 @@ def forest(thresholds: dict[int, list[float]] = THRESHOLDS) -> TreesScorer:
     grove = Grove()
     for feature, values in thresholds.items():
         for value in values:
-            split = Split(feature, value, MISSING_NAN, -1.0, 1.0)
+            split = TreeSplit(feature, value, MISSING_NAN, -1.0, 1.0)
             grove.plant(split, lambda node: node, 3)
     return grove.scorer()
 

@@ -12,7 +12,7 @@ from localrank.registry.versions import Registry
 from localrank_training.publishing.publish import publish
 from localrank_training.report.background import background_of
 from localrank_training.report.figures import report_of
-from localrank_training.report.training_run import Origin, page_of_run
+from localrank_training.report.training_run import VersionOrigin, page_of_run
 from localrank_training.run.train import train
 from localrank_training.settings.config import TrainingConfig
 from tests.service.page.conftest import browser  # noqa: F401  (a fixture)
@@ -56,7 +56,7 @@ def run_of(
     report = report_of(trained)
     reference = publish(Registry(folder), "web", trained, queries, validation=validation, report=report)
     background = background_of(trained, config, curve=curve)
-    origin = Origin("localrank train 'a b.txt'", read_manifest(reference.path), config, 0.5)
+    origin = VersionOrigin("localrank train 'a b.txt'", read_manifest(reference.path), config, 0.5)
     page = page_of_run(trained, report, background, origin)
     return Run(trained, report, background, page, page.html())
 

@@ -11,7 +11,7 @@ from localrank.points.similarity import QueryMap
 from localrank_training.evaluation.features import Importances
 from localrank_training.report.figures import Sides
 from localrank_training.report.pages import page_of_evaluation
-from localrank_training.run.tune import Setting
+from localrank_training.run.tune import TriedCombination
 from localrank_training.settings.config import TrainingConfig
 
 # What was chosen.
@@ -247,8 +247,8 @@ def of_quality(values: list[float], comparisons: tuple[Any, ...] = (), blend: An
 CONFIG = TrainingConfig.read(method="global")
 
 
-def setting(mean: float, C: float, rounds: int | None = None, spread: float = 0.02) -> Setting:
+def setting(mean: float, C: float, rounds: int | None = None, spread: float = 0.02) -> TriedCombination:
     """Nine queries, all of which differ from those of the others but for the middle one."""
     local = mean + np.linspace(-spread, spread, 9)
     choices: dict[str, Any] = {"learner.C": C} | ({} if rounds is None else {"learner.rounds": rounds})
-    return Setting(choices, CONFIG, local, np.full(9, 0.25))
+    return TriedCombination(choices, CONFIG, local, np.full(9, 0.25))

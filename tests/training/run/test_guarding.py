@@ -13,7 +13,7 @@ from localrank.registry.versions import Registry
 from localrank.routing.guard import Guard, GuardedRanker, Thresholds
 from localrank.routing.route import Route
 from localrank_training.data.queries import QuerySet
-from localrank_training.evaluation.evaluating import Ranked, rank_all
+from localrank_training.evaluation.evaluating import RankedQueries, rank_all
 from localrank_training.publishing.publish import publish
 from localrank_training.run.guarding import Evidence, choose_guard, evidence_of, pooled
 from localrank_training.run.train import train
@@ -24,7 +24,7 @@ N_QUERIES, N_DOCS = 200, 8
 LEARN = TrainingConfig.from_tables({"clustering": {"clusters": 2}, "guard": {"learn": True, "errors": 3.0}})
 
 
-def planted(measure: str, *, unfit: float, seed: int = 0) -> tuple[QuerySet, Ranked, Evidence]:
+def planted(measure: str, *, unfit: float, seed: int = 0) -> tuple[QuerySet, RankedQueries, Evidence]:
     """Queries whose cluster ranks backwards if the measure is in its worst part ``unfit``; the global scorer is right."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, N_QUERIES * N_DOCS).astype(np.float64)
@@ -47,7 +47,7 @@ def planted(measure: str, *, unfit: float, seed: int = 0) -> tuple[QuerySet, Ran
     )
     global_scores = labels + 2 * noise
     # Locally right queries gain from their cluster, so that falling back everywhere is no answer.
-    ranked = Ranked(backwards * labels + noise, global_scores, routes)
+    ranked = RankedQueries(backwards * labels + noise, global_scores, routes)
     return queries, ranked, Evidence(values["distance"], None)
 
 
@@ -89,7 +89,7 @@ def test_nothing_is_guarded_where_no_measure_tells_who_is_worse() -> None:
 def test_a_blend_is_taken_where_it_is_better_than_both() -> None:
     queries, ranked, _ = planted("margin", unfit=0.3)
     ideal = queries.labels + np.random.default_rng(3).normal(size=queries.n_docs) * 0.01
-    blended = Ranked(ideal, ranked.global_scores, ranked.routes)
+    blended = RankedQueries(ideal, ranked.global_scores, ranked.routes)
     fit = np.array([route.margin for route in ranked.routes])
     # Elsewhere it is bad, so that a threshold is worth more than blending everything.
     blended = replace(blended, scores=np.where(np.repeat(fit < 0.3, N_DOCS), ideal, -ideal))

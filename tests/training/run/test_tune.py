@@ -12,7 +12,7 @@ from localrank_training.learners.settings import LearnerSettings
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.pages import write_best
 from localrank_training.run.train import train
-from localrank_training.run.tune import Setting, Tuned, combinations, edges_of, tune, tune_routing
+from localrank_training.run.tune import TriedCombination, Tuned, combinations, edges_of, tune, tune_routing
 from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
@@ -156,11 +156,11 @@ def test_without_hash_tables_there_is_nothing_to_choose() -> None:
     assert (settings, ()) == tune_routing(two_kinds(), settings, 0.95)
 
 
-def setting(mean: float, **choices: Any) -> Setting:
+def setting(mean: float, **choices: Any) -> TriedCombination:
     """Eight queries that differ from others, so that there are intervals."""
     local = mean + np.linspace(-0.08, 0.08, 9)
     named = {f"learner.{name}": value for name, value in choices.items()}
-    return Setting(named, TrainingConfig.read(method="global"), local, local - 0.1)
+    return TriedCombination(named, TrainingConfig.read(method="global"), local, local - 0.1)
 
 
 def test_values_of_an_effect_are_in_the_order_of_numbers_and_then_of_texts() -> None:
@@ -195,7 +195,7 @@ def test_settings_are_named_by_their_choices() -> None:
 def test_shortfalls_are_differences_on_the_same_queries() -> None:
     best, other = setting(0.5), setting(0.45)
     lost = np.linspace(-0.08, 0.0, 9)
-    worse = Setting({}, best.config, best.local + lost, best.local)
+    worse = TriedCombination({}, best.config, best.local + lost, best.local)
 
     found = against_best(Tuned((best, worse, other), "ndcg@10", 5))
 

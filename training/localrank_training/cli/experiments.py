@@ -16,7 +16,7 @@ app = typer.Typer(name="experiments", help="Results of canaries, splits and inte
 app.callback()(lambda: None)
 
 
-class Metric(StrEnum):
+class SplitMetric(StrEnum):
     """What is asked of an impression of a split."""
 
     clicked = "clicked"
@@ -31,11 +31,11 @@ def report(
     *,
     experiment: Annotated[str | None, typer.Option(help="Report only the experiment with this name.")] = None,
     metric: Annotated[
-        Metric,
+        SplitMetric,
         typer.Option(
             help="How to measure a split: whether anything was clicked, or 1 / rank of the first click."
         ),
-    ] = Metric.clicked,
+    ] = SplitMetric.clicked,
     alpha: Annotated[
         float,
         typer.Option(

@@ -17,7 +17,7 @@ from localrank_training.cli.arguments import Overwrite
 from localrank_training.cli.output import AsJson, given
 
 if TYPE_CHECKING:
-    from localrank_training.data.clicks.export import Exported
+    from localrank_training.data.clicks.export import ExportedClicks
 
 
 class Unjudged(StrEnum):
@@ -132,7 +132,7 @@ def _of(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
-def _figures(done: Exported, out: str) -> dict[str, Any]:
+def _figures(done: ExportedClicks, out: str) -> dict[str, Any]:
     joined = done.joined
     names = (
         "impressions",
@@ -159,7 +159,7 @@ def _figures(done: Exported, out: str) -> dict[str, Any]:
     }
 
 
-def _print(done: Exported, out: str) -> None:
+def _print(done: ExportedClicks, out: str) -> None:
     joined, queries = done.joined, done.joined.queries
     counts = [
         _of(len(queries), "query", "queries"),

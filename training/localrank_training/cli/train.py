@@ -343,9 +343,9 @@ class _Made:
     def write(self, background: Background, registry: Registry, page: Path) -> Path:
         """Write the page to where it was asked for and beside the version; return the latter."""
         from localrank.artifact import read_manifest
-        from localrank_training.report.training_run import Origin, page_of_run
+        from localrank_training.report.training_run import VersionOrigin, page_of_run
 
         kept = registry.report_path(self.reference)
-        origin = Origin(self.command, read_manifest(self.reference.path), self.config, self.megabytes)
+        origin = VersionOrigin(self.command, read_manifest(self.reference.path), self.config, self.megabytes)
         write_page(page_of_run(self.trained, self.report, background, origin), page, kept)
         return kept

@@ -22,7 +22,7 @@ from localrank_training.data.tables import (
     NAMES,
     POSITION,
     WEIGHT,
-    Layout,
+    TableLayout,
     list_width,
     rows,
     weights_of,
@@ -61,7 +61,7 @@ class ParquetReader:
             raise InvalidData(
                 f"{path}: expected a whole Parquet file, found damage ({_line(error)})"
             ) from None
-        self.layout = Layout(path, self._file.schema_arrow, columns, self._list_width())
+        self.layout = TableLayout(path, self._file.schema_arrow, columns, self._list_width())
         if self.n_rows == 0:
             raise InvalidData(f"{path}: expected judged documents, found no rows")
 
@@ -137,7 +137,7 @@ class ArrowReader:
         self._begin, self._size = int(whole.address), whole.size
         if not sum(batch.num_rows for batch in self._batches):
             raise InvalidData(f"{path}: expected judged documents, found no rows")
-        self.layout = Layout(
+        self.layout = TableLayout(
             path, self._file.schema, columns, list_width(pa.Table.from_batches(self._batches))
         )
 

@@ -35,7 +35,7 @@ _QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureFigures:
     """One column.
 
     Attributes:
@@ -113,7 +113,7 @@ class Inspection:
     label_levels: int
     weights: dict[str, float] | None
     positions: dict[str, float] | None
-    features: tuple[Feature, ...]
+    features: tuple[FeatureFigures, ...]
     correlations: tuple[Correlation, ...]
     suspicions: tuple[Suspicion, ...]
 
@@ -304,7 +304,7 @@ class _Twins:
         self.conflicting += np.unique(query_of[after[differing]])[:_EXAMPLES].tolist()
 
 
-def _features(queries: QuerySet, columns: _Columns, spread: _Spread) -> tuple[Feature, ...]:
+def _features(queries: QuerySet, columns: _Columns, spread: _Spread) -> tuple[FeatureFigures, ...]:
     step = -(-queries.n_docs // _SAMPLE)
     sample: Vector = np.asarray(queries.documents[::step], np.float64)
     medians = np.full(queries.n_features, np.nan)
@@ -325,7 +325,7 @@ def _features(queries: QuerySet, columns: _Columns, spread: _Spread) -> tuple[Fe
                 else None
             )
         features.append(
-            Feature(
+            FeatureFigures(
                 name=name,
                 minimum=float(columns.minimum[i]) if there else np.nan,
                 median=float(medians[i]),
@@ -358,7 +358,7 @@ def _strongest(names: Sequence[str], spread: _Spread) -> list[Correlation]:
 
 
 def _suspicions(
-    queries: QuerySet, features: Sequence[Feature], spread: _Spread, twins: _Twins
+    queries: QuerySet, features: Sequence[FeatureFigures], spread: _Spread, twins: _Twins
 ) -> Iterator[Suspicion]:
     def of_queries(what: str, found: Bits) -> Iterator[Suspicion]:
         where = np.flatnonzero(found)
@@ -366,7 +366,7 @@ def _suspicions(
             examples = tuple(queries.query_ids[query] for query in where[:_EXAMPLES].tolist())
             yield Suspicion(what, len(where), len(queries), examples)
 
-    def of_features(what: str, found: Sequence[Feature]) -> Iterator[Suspicion]:
+    def of_features(what: str, found: Sequence[FeatureFigures]) -> Iterator[Suspicion]:
         if found:
             examples = tuple(feature.name for feature in found[:_EXAMPLES])
             yield Suspicion(what, len(found), len(features), examples)
@@ -453,7 +453,7 @@ def _suspicions(
     )
 
 
-def _numbers_documents(queries: QuerySet, feature: Feature) -> bool:
+def _numbers_documents(queries: QuerySet, feature: FeatureFigures) -> bool:
     """Tell whether a column may be an id that was taken for a feature."""
     if queries.n_docs < _FEWEST_IDS or feature.missing or not feature.maximum - feature.minimum < np.inf:
         return False
@@ -466,7 +466,7 @@ def _numbers_documents(queries: QuerySet, feature: Feature) -> bool:
     return whole and len(np.unique(values)) == len(values)
 
 
-def _same_columns(features: Sequence[Feature], spread: _Spread) -> Iterator[Suspicion]:
+def _same_columns(features: Sequence[FeatureFigures], spread: _Spread) -> Iterator[Suspicion]:
     correlations = spread.correlations()
     if correlations is None:
         return

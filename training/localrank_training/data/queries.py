@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from localrank.arrays import one_line
 from localrank.features.columns import forget
-from localrank_training.data.rows import CELLS, HELD, Joined, Selected, fits, unheld
+from localrank_training.data.rows import CELLS, HELD, Selected, StackedRows, fits, unheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -318,7 +318,7 @@ def _below_each_other(parts: Sequence[Matrix]) -> Matrix:
     n_docs = sum(len(part) for part in parts)
     if all(fits(part, n_docs) for part in parts):
         return np.concatenate(parts)
-    return Joined(parts).as_matrix
+    return StackedRows(parts).as_matrix
 
 
 class _Lists(Sequence["Matrix"]):

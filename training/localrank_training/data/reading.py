@@ -28,15 +28,15 @@ from localrank_training.data.queries import (
     Texts,
     default_names,
 )
-from localrank_training.data.rows import Store
+from localrank_training.data.rows import ScratchFile
 from localrank_training.data.sources import Source, first_line, locate, read_names
 from localrank_training.data.table_text import DelimitedReader, JsonReader, delimiter_of
 from localrank_training.data.tables import (
     AS_NAMED,
     Batch,
     Columns,
-    Layout,
     Sparse,
+    TableLayout,
     list_width,
     rows,
     weights_of,
@@ -84,7 +84,7 @@ def read(
         InvalidData: names file, line and column if there are any.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    reading = _Reading(progress, n_features, columns, say, rows_module.HELD if held is None else held)
+    reading = _InputReading(progress, n_features, columns, say, rows_module.HELD if held is None else held)
     sources = locate(given, reading.skip if skip else None)
     if not sources:
         raise reading.nothing()
@@ -117,7 +117,7 @@ def read_table(
         ) from None
     if not arrow.num_rows:
         raise InvalidData("table: expected judged documents, found no rows")
-    layout = Layout("table", arrow.schema, columns, list_width(arrow), in_python=True)
+    layout = TableLayout("table", arrow.schema, columns, list_width(arrow), in_python=True)
     say(f"table: {layout.describe()}")
     (whole,) = arrow.select(layout.columns).combine_chunks().to_batches()
     batch = rows(whole, 1, layout, layout.names, range(len(layout.names)))
@@ -128,8 +128,8 @@ def read_table(
     return _together(blocks, ["table"], tuple(batch.query_ids), layout.names)
 
 
-class _Place(NamedTuple):
-    """Where arrays lie in a `Store`."""
+class _StoredArrays(NamedTuple):
+    """Where arrays lie in a `ScratchFile`."""
 
     begin: int
     end: int
@@ -147,9 +147,9 @@ class _Blocks:
     def __init__(self, held: int) -> None:
         self.batches: list[Batch] = []
         self.sources: list[int] = []
-        self._values: list[Matrix | Sparse | _Place | None] = []
+        self._values: list[Matrix | Sparse | _StoredArrays | None] = []
         self._room = held
-        self._store: Store | None = None
+        self._store: ScratchFile | None = None
         self._n_stored = 0
 
     def add(self, batch: Batch, source: int = 0) -> None:
@@ -159,14 +159,14 @@ class _Blocks:
         self.sources.append(source)
         self._room -= sum(array.nbytes for array in _arrays(batch.values))
         if self._room < 0:
-            self._store = self._store or Store()
+            self._store = self._store or ScratchFile()
             for at in range(self._n_stored, len(self._values)):
                 self._values[at] = _stored(cast("Matrix | Sparse", self._values[at]), self._store)
             self._n_stored = len(self._values)
 
     def cut(self, count: int) -> None:
         """Forget all batches but the first ``count``."""
-        places = [one.end for one in self._values[:count] if isinstance(one, _Place)]
+        places = [one.end for one in self._values[:count] if isinstance(one, _StoredArrays)]
         if self._store is not None:
             self._store.cut(places[-1] if places else 0)
         self._n_stored = min(self._n_stored, count)
@@ -175,7 +175,7 @@ class _Blocks:
     def as_stored(self, n_docs: int, n_features: int) -> Matrix | None:
         """Return the values as they lie in the temporary file, if all of them do, each document with every feature."""
         for batch, values in zip(self.batches, self._values, strict=True):
-            if not isinstance(values, _Place) or values.arrays[0][1] != (len(batch), n_features):
+            if not isinstance(values, _StoredArrays) or values.arrays[0][1] != (len(batch), n_features):
                 return None
         return None if self._store is None else self._store.mapped(0, np.float32, (n_docs, n_features))
 
@@ -184,8 +184,8 @@ class _Blocks:
         done = 0
         for at, batch in enumerate(self.batches):
             values, places = self._values[at], grouping.rows(done, len(batch))
-            if isinstance(values, _Place):
-                values = _loaded(values, cast("Store", self._store))
+            if isinstance(values, _StoredArrays):
+                values = _loaded(values, cast("ScratchFile", self._store))
             if isinstance(values, Sparse):
                 if isinstance(places, slice):
                     places = np.arange(places.start, places.stop)
@@ -204,14 +204,14 @@ def _arrays(values: Matrix | Sparse) -> tuple[Any, ...]:
     return values if isinstance(values, Sparse) else (values,)
 
 
-def _stored(values: Matrix | Sparse, store: Store) -> _Place:
+def _stored(values: Matrix | Sparse, store: ScratchFile) -> _StoredArrays:
     begin = store.end
     for array in _arrays(values):
         store.add(np.ascontiguousarray(array))
-    return _Place(begin, store.end, tuple((array.dtype, array.shape) for array in _arrays(values)))
+    return _StoredArrays(begin, store.end, tuple((array.dtype, array.shape) for array in _arrays(values)))
 
 
-def _loaded(place: _Place, store: Store) -> Matrix | Sparse:
+def _loaded(place: _StoredArrays, store: ScratchFile) -> Matrix | Sparse:
     begin, found = place.begin, []
     for dtype, shape in place.arrays:
         found.append(store.read(begin, dtype, shape))
@@ -219,7 +219,7 @@ def _loaded(place: _Place, store: Store) -> Matrix | Sparse:
     return Sparse(*found) if len(found) > 1 else found[0]
 
 
-class _Reading:
+class _InputReading:
     """What is known of the input so far."""
 
     def __init__(

@@ -213,7 +213,7 @@ class Selected(Rows):
         return found
 
 
-class Store:
+class ScratchFile:
     """An unnamed temporary file of arrays, one after the other."""
 
     def __init__(self) -> None:
@@ -250,7 +250,7 @@ class Store:
         return np.memmap(self._file, dtype, "r", begin, shape)
 
 
-class Joined(Rows):
+class StackedRows(Rows):
     """Several matrices of the same columns, one below the other."""
 
     def __init__(self, parts: Sequence[Matrix]) -> None:

@@ -20,7 +20,7 @@ import pyarrow.json as pa_json
 from localrank.errors import InvalidData
 from localrank.letor import decimal
 from localrank_training.data.sources import blocks, first_line, opened
-from localrank_training.data.tables import IDS, Layout, check_names, is_number, list_width, rows
+from localrank_training.data.tables import IDS, TableLayout, check_names, is_number, list_width, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ class DelimitedReader:
         check_names(source.path, schema.names, columns)
         self._refuse_header_again(first)
         self._refuse_broken_numbers(first)
-        self.layout = Layout(source.path, schema, columns)
+        self.layout = TableLayout(source.path, schema, columns)
         self._types = dict(zip(schema.names, schema.types, strict=True))
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
@@ -231,7 +231,7 @@ class JsonReader:
         first = next(self._tables(lambda _: None), None)
         if first is None:
             raise InvalidData(f"{source.path}: expected judged documents, found no objects")
-        self.layout = Layout(source.path, first.schema, columns, list_width(first))
+        self.layout = TableLayout(source.path, first.schema, columns, list_width(first))
         self._types = {field.name: field.type for field in first.schema if not pa.types.is_struct(field.type)}
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:

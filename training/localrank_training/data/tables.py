@@ -1,6 +1,6 @@
 """Judged queries as a table: a row per document, a column per feature.
 
-`Columns` says what the user wants, and `Layout` decides once per file what each column is. `rows` turns Arrow's batches
+`Columns` says what the user wants, and `TableLayout` decides once per file what each column is. `rows` turns Arrow's batches
 into arrays and names the row and the column of whatever is wrong. How a file is opened:
 `localrank_training.data.table_text` (CSV, JSON lines) and `localrank_training.data.columnar` (Parquet, Arrow). Docs:
 docs/use/data.md, "Tables".
@@ -131,7 +131,7 @@ class Piece(NamedTuple):
     positions: Indices | None
 
 
-class Layout:
+class TableLayout:
     """What each column of one file is.
 
     Attributes:
@@ -340,7 +340,7 @@ def _options(columns: Columns) -> dict[str, str | None]:
     }
 
 
-def rows(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Batch:
+def rows(batch: Any, row: int, layout: TableLayout, names: Sequence[str], order: Sequence[int]) -> Batch:
     """Turn some rows of Arrow into arrays.
 
     Args:
@@ -430,7 +430,7 @@ def _comments(column: Any) -> Any:
     return column if pc.any(pc.not_equal(column, "")).as_py() else None
 
 
-def _at_least_zero(batch: Any, row: int, layout: Layout, column: str, expected: str) -> Vector:
+def _at_least_zero(batch: Any, row: int, layout: TableLayout, column: str, expected: str) -> Vector:
     values: Vector = batch[column].cast(pa.float64(), safe=False).to_numpy()
     bad = ~(np.isfinite(values) & (values >= 0))
     if bool(bad.any()):
@@ -439,7 +439,7 @@ def _at_least_zero(batch: Any, row: int, layout: Layout, column: str, expected: 
     return values
 
 
-def _positions(batch: Any, row: int, layout: Layout) -> Indices | None:
+def _positions(batch: Any, row: int, layout: TableLayout) -> Indices | None:
     """Return ``[n_docs]`` places from 1; 0 for a document without one."""
     if layout.position is None:
         return None
@@ -453,7 +453,7 @@ def _positions(batch: Any, row: int, layout: Layout) -> Indices | None:
     return places.astype(np.int64)
 
 
-def _matrix(batch: Any, row: int, layout: Layout, names: Sequence[str], order: Sequence[int]) -> Matrix:
+def _matrix(batch: Any, row: int, layout: TableLayout, names: Sequence[str], order: Sequence[int]) -> Matrix:
     matrix = np.empty((batch.num_rows, len(names)), np.float32)
     if not names:
         return matrix
@@ -478,7 +478,7 @@ def _matrix(batch: Any, row: int, layout: Layout, names: Sequence[str], order: S
     return matrix
 
 
-def _list_values(column: Any, row: int, layout: Layout) -> Vector:
+def _list_values(column: Any, row: int, layout: TableLayout) -> Vector:
     if column.null_count:
         first = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise layout.wrong(row + first, FEATURES, "a list of values", "nothing")

@@ -37,7 +37,7 @@ _TOGETHER = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
+class RankedQueries:
     """What a model makes of judged queries.
 
     Attributes:
@@ -53,7 +53,7 @@ class Ranked:
     __repr__ = one_line
 
     @classmethod
-    def joined(cls, parts: Sequence[Ranked]) -> Ranked:
+    def joined(cls, parts: Sequence[RankedQueries]) -> RankedQueries:
         """Return what was made of the queries of all parts, one after the other."""
         return cls(
             np.concatenate([part.scores for part in parts]),
@@ -153,7 +153,7 @@ class Evaluation:
     """
 
     name: str
-    ranked: Ranked
+    ranked: RankedQueries
     local: tuple[Measured, ...]
     global_: tuple[Measured, ...]
     ties: tuple[tuple[float, float], ...]
@@ -203,7 +203,7 @@ class Versus:
 
 def rank_all(
     ranker: Ranker, queries: QuerySet, *, progress: Progress = silent, task: str = "ranking"
-) -> Ranked:
+) -> RankedQueries:
     """Rank every query by itself, as the service does, and score it with the global scorer too.
 
     Raises:
@@ -227,7 +227,7 @@ def rank_all(
                 raise type(error)(f"query {queries.query_ids[query]!r}: {error}") from error
             routes.append(ranking.route)
             progress(task, query + 1, len(queries))
-    return Ranked(scores, global_scores, tuple(routes))
+    return RankedQueries(scores, global_scores, tuple(routes))
 
 
 def evaluate(

@@ -213,9 +213,9 @@ class Boosting(Learner):
         base: tuple[Vector, Vector | None] | None,
         seed: int,
     ) -> TreesScorer:
-        from localrank_training.parallel.dask_trees import Judged, grown_on_workers
+        from localrank_training.parallel.dask_trees import TreeSample, grown_on_workers
 
-        judged = Judged(
+        judged = TreeSample(
             queries.documents,
             self.targets(queries.labels),
             queries.lengths[queries.lengths > 0],

@@ -40,7 +40,7 @@ class Fits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class FitPlan:
     """What will be fitted.
 
     Attributes:
@@ -88,7 +88,7 @@ def seconds_of(learner: Learner, n_docs: int, n_features: int) -> float:
     return n_docs * width * _LINEAR_NUMBER
 
 
-def plan_fits(blend: Blend, n_docs: int, n_features: int) -> Plan:
+def plan_fits(blend: Blend, n_docs: int, n_features: int) -> FitPlan:
     """Return the parts that are fitted on this many documents within the blend's budget."""
     n_docs = min(n_docs, blend.documents)
     plan = _plan(blend, n_docs, n_features, ())
@@ -119,7 +119,7 @@ def without(blend: Blend, position: int) -> Blend:
     return replace(blend, members=members, local=local)
 
 
-def _plan(blend: Blend, n_docs: int, n_features: int, cuts: tuple[str, ...]) -> Plan:
+def _plan(blend: Blend, n_docs: int, n_features: int, cuts: tuple[str, ...]) -> FitPlan:
     found = []
     share = (blend.parts - 1) / blend.parts
     for member in blend.members:
@@ -133,7 +133,7 @@ def _plan(blend: Blend, n_docs: int, n_features: int, cuts: tuple[str, ...]) -> 
                 sum(each) * blend.parts * share + max(each),
             )
         )
-    return Plan(blend, tuple(found), (1 + _ELSE) * sum(one.seconds for one in found), cuts)
+    return FitPlan(blend, tuple(found), (1 + _ELSE) * sum(one.seconds for one in found), cuts)
 
 
 def _cut(

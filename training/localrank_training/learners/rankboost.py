@@ -85,8 +85,8 @@ class RankBoost(Learner):
         queries, validation = lesson.queries, lesson.validation
         begun, held = lesson.base_scores()
         rounds = boost(
-            Thresholds.of(queries.documents, self.thresholds),
-            Pairs.of(queries, lesson.shares, self.balance),
+            ThresholdRankers.of(queries.documents, self.thresholds),
+            LevelPairs.of(queries, lesson.shares, self.balance),
             begun,
             self.rounds,
         )
@@ -144,7 +144,7 @@ class Round:
     z: float
 
 
-def boost(thresholds: Thresholds, pairs: Pairs, scores: Vector, rounds: int) -> list[Round]:
+def boost(thresholds: ThresholdRankers, pairs: LevelPairs, scores: Vector, rounds: int) -> list[Round]:
     """Choose up to ``rounds`` threshold rankers, starting from ``scores`` ``[n_docs]``; fewer if none helps.
 
     Cost of a round: one histogram over the documents per feature.
@@ -168,7 +168,7 @@ def boost(thresholds: Thresholds, pairs: Pairs, scores: Vector, rounds: int) -> 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class LevelPairs:
     """The pairs to be ordered.
 
     Attributes:
@@ -184,7 +184,7 @@ class Pairs:
     query_of: Indices
 
     @classmethod
-    def of(cls, queries: QuerySet, weights: Vector, balance: float) -> Pairs:
+    def of(cls, queries: QuerySet, weights: Vector, balance: float) -> LevelPairs:
         """Find the pairs; ``balance`` is the power of their number that a query's pairs are divided by."""
         levels = levels_within(queries.labels, queries.offsets)
         shape = len(queries), int(levels.max()) + 1
@@ -213,7 +213,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Thresholds:
+class ThresholdRankers:
     """The threshold rankers to choose from.
 
     Attributes:
@@ -225,7 +225,7 @@ class Thresholds:
     codes: tuple[NDArray[np.unsignedinteger], ...]
 
     @classmethod
-    def of(cls, documents: Matrix, most: int | Literal["all"]) -> Thresholds:
+    def of(cls, documents: Matrix, most: int | Literal["all"]) -> ThresholdRankers:
         """Put thresholds midway between neighbouring values, at most ``most`` for each feature, at its quantiles."""
         values, codes = [], []
         for column in documents.T:

@@ -216,7 +216,7 @@ _STRIDE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+class CutSolution:
     """Where the search ended.
 
     Attributes:
@@ -250,7 +250,7 @@ def minimise(
     C: float,
     tolerance: float = 1e-3,
     max_cuts: int = 1000,
-) -> Solution:
+) -> CutSolution:
     """Minimise ``P`` until the gap is at most ``tolerance`` of the objective, or ``max_cuts`` cuts are made.
 
     Args:
@@ -292,7 +292,7 @@ def minimise(
         # The minimum of few cuts lies far out. A point nearer to the best one gives an equally useful cut and needs a
         # fraction of the rounds [franc2009].
         point = best + _STRIDE * (lowest - best)
-    return Solution(best, objective, bound, tuple(objectives), tuple(bounds))
+    return CutSolution(best, objective, bound, tuple(objectives), tuple(bounds))
 
 
 def best_of_simplex(gram: Vector, losses: Vector, shares: Vector) -> Vector:

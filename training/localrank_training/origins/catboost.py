@@ -14,7 +14,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.scorers.trees import DEFAULT_LEFT, MISSING_NAN
 from localrank_training.learners.forests import reason_of
-from localrank_training.origins.model import Grove, OriginModel, Split
+from localrank_training.origins.model import Grove, OriginModel, TreeSplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,13 +69,13 @@ def _read(members: Mapping[str, Any]) -> OriginModel:
 
 def _split(
     asked: Mapping[str, Any], columns: Mapping[int, Mapping[str, Any]], left: Any, right: Any
-) -> Split:
+) -> TreeSplit:
     if asked.get("split_type", "FloatFeature") != "FloatFeature":
         raise InvalidData(f"CatBoost: expected splits of numbers, found {asked['split_type']}")
     feature = columns[asked["float_feature_index"]]
     goes_right = feature.get("nan_value_treatment") == "AsTrue"
     decision = MISSING_NAN | (0 if goes_right else DEFAULT_LEFT)
-    return Split(feature["flat_feature_index"], float(np.float32(asked["border"])), decision, left, right)
+    return TreeSplit(feature["flat_feature_index"], float(np.float32(asked["border"])), decision, left, right)
 
 
 def _plant_levels(
@@ -90,7 +90,7 @@ def _plant_levels(
             "a model of several scores gives no ranking"
         )
 
-    def look(node: tuple[int, int]) -> Split | float:
+    def look(node: tuple[int, int]) -> TreeSplit | float:
         # The last level's answer is the highest bit of the position of the leaf.
         level, leaf = node
         if level == depth:
@@ -103,7 +103,7 @@ def _plant_levels(
 def _plant_nested(
     grove: Grove, tree: Mapping[str, Any], columns: Mapping[int, Mapping[str, Any]], scale: float
 ) -> None:
-    def look(node: Mapping[str, Any]) -> Split | float:
+    def look(node: Mapping[str, Any]) -> TreeSplit | float:
         if "split" in node:
             return _split(node["split"], columns, node["left"], node["right"])
         if isinstance(node["value"], list):

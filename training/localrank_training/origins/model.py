@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer
 
 
-class Split(NamedTuple):
+class TreeSplit(NamedTuple):
     """A document goes left if its feature is not above the threshold.
 
     ``left`` and ``right`` are the arguments of the function that looks up a node; ``decision`` holds the bits of
@@ -35,7 +35,7 @@ class Split(NamedTuple):
 
 
 class Grove:
-    """Collects trees; a node of each is looked up as a `Split` or as the value of a leaf."""
+    """Collects trees; a node of each is looked up as a `TreeSplit` or as the value of a leaf."""
 
     def __init__(self) -> None:
         self._splits: list[int] = []
@@ -43,7 +43,7 @@ class Grove:
         self._children: list[list[int]] = []
         self._values: list[float] = []
 
-    def plant(self, root: Any, look: Callable[[Any], Split | float], most: int) -> None:
+    def plant(self, root: Any, look: Callable[[Any], TreeSplit | float], most: int) -> None:
         """Add a tree.
 
         Args:
@@ -63,7 +63,7 @@ class Grove:
                 )
             node, parent, side = waiting.pop()
             found = look(node)
-            if isinstance(found, Split):
+            if isinstance(found, TreeSplit):
                 number = n_splits
                 n_splits += 1
                 self._nodes.append((found.feature, found.threshold, found.decision))

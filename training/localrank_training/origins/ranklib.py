@@ -15,7 +15,7 @@ import numpy as np
 from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer, StumpScorer
 from localrank.scorers.trees import MISSING_NONE
-from localrank_training.origins.model import MOST_FEATURES, Grove, OriginModel, Split
+from localrank_training.origins.model import MOST_FEATURES, Grove, OriginModel, TreeSplit
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -78,7 +78,7 @@ def _trees(body: str, kind: str) -> tuple[Scorer, int]:
     return scorer, scorer.n_features
 
 
-def _look(node: Element, weight: float) -> Split | float:
+def _look(node: Element, weight: float) -> TreeSplit | float:
     output = node.find("output")
     if output is not None:
         return float(np.float32((output.text or "").strip())) * weight
@@ -87,7 +87,7 @@ def _look(node: Element, weight: float) -> Split | float:
     if feature is None or threshold is None or set(sides) != {"left", "right"}:
         raise ValueError("expected a split to have a feature, a threshold, a left and a right side")
     at = float(np.float32((threshold.text or "").strip()))
-    return Split(_position(feature.text or ""), at, MISSING_NONE, sides["left"], sides["right"])
+    return TreeSplit(_position(feature.text or ""), at, MISSING_NONE, sides["left"], sides["right"])
 
 
 def _weights(body: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float]:

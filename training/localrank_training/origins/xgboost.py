@@ -17,7 +17,7 @@ from localrank.errors import InvalidData
 from localrank.scorers import LinearScorer
 from localrank.scorers.trees import DEFAULT_LEFT, MISSING_NAN
 from localrank_training.learners.forests import reason_of
-from localrank_training.origins.model import Grove, OriginModel, Split
+from localrank_training.origins.model import Grove, OriginModel, TreeSplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,10 +157,10 @@ def _plant(grove: Grove, tree: Mapping[str, Any], number: int, weight: float) ->
         below = np.nextafter(conditions, np.float32(-np.inf))
     values = (conditions * np.float32(weight)).astype(np.float64)
 
-    def look(node: int) -> Split | float:
+    def look(node: int) -> TreeSplit | float:
         if left[node] < 0:
             return float(values[node])
         decision = MISSING_NAN | (DEFAULT_LEFT if defaults[node] else 0)
-        return Split(features[node], float(below[node]), decision, left[node], right[node])
+        return TreeSplit(features[node], float(below[node]), decision, left[node], right[node])
 
     grove.plant(0, look, len(left))

@@ -34,7 +34,7 @@ _LOOK = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class TreeSample:
     """What trees are grown from.
 
     Attributes:
@@ -69,7 +69,7 @@ def scheduler_here() -> str | None:
         return None
 
 
-def grown_on_workers(scheduler: str, settings: dict[str, Any], rounds: int, judged: Judged) -> str:
+def grown_on_workers(scheduler: str, settings: dict[str, Any], rounds: int, judged: TreeSample) -> str:
     """Return the trees as LightGBM's text.
 
     Raises:
@@ -119,7 +119,7 @@ def _on_a_worker() -> bool:
     return True
 
 
-def _watched(client: Client, settings: dict[str, Any], rounds: int, judged: Judged) -> str:
+def _watched(client: Client, settings: dict[str, Any], rounds: int, judged: TreeSample) -> str:
     workers = set(client.nthreads())
     found: list[str] = []
     failed: list[BaseException] = []
@@ -166,7 +166,9 @@ def _lost(what: str) -> WorkersLost:
     )
 
 
-def _fit(client: Client, workers: list[str], settings: dict[str, Any], rounds: int, judged: Judged) -> str:
+def _fit(
+    client: Client, workers: list[str], settings: dict[str, Any], rounds: int, judged: TreeSample
+) -> str:
     import dask.array
     from dask import delayed
     from lightgbm.dask import DaskLGBMRanker

@@ -241,7 +241,7 @@ class DaskWorkers:
             _run, content, {digest: self._sent[digest] for digest in arrays}, pure=False
         )
 
-    def _seen(self, array: Array) -> Part | None:
+    def _seen(self, array: Array) -> FilePart | None:
         """Return where workers can read an array, if all of them can."""
         found = part_of(array)
         if found is None:
@@ -254,7 +254,7 @@ class DaskWorkers:
             if others:
                 self._unseen(path, f"worker {others[0]}")
         stamp = self._stamps[path]
-        return Part(path, offset, array.dtype.str, array.shape, stamp) if stamp else None
+        return FilePart(path, offset, array.dtype.str, array.shape, stamp) if stamp else None
 
     def _unseen(self, path: str, worker: str) -> None:
         if self._stamps.get(path):
@@ -290,7 +290,7 @@ def _run(content: bytes, arrays: dict[str, Array]) -> Any:
 
 
 def _apart(
-    value: Any, seen: Callable[[Array], Part | None] = lambda _: None
+    value: Any, seen: Callable[[Array], FilePart | None] = lambda _: None
 ) -> tuple[bytes, dict[str, Array]]:
     """Return a value as bytes that refer to its large arrays by digest, and these.
 
@@ -298,8 +298,8 @@ def _apart(
     """
     arrays: dict[str, Array] = {}
 
-    class Packer(pickle.Pickler):
-        def persistent_id(self, obj: Any) -> str | Part | None:
+    class ArrayPacker(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> str | FilePart | None:
             if not isinstance(obj, np.ndarray) or obj.nbytes < _LARGE or obj.dtype.hasobject:
                 return None
             if (part := seen(obj)) is not None:
@@ -312,18 +312,18 @@ def _apart(
             return label
 
     file = io.BytesIO()
-    Packer(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    ArrayPacker(file, pickle.HIGHEST_PROTOCOL).dump(value)
     return file.getvalue(), arrays
 
 
 def _together(content: bytes, arrays: dict[str, Array]) -> Any:
     """Undo `_apart`."""
 
-    class Unpacker(pickle.Unpickler):
-        def persistent_load(self, pid: str | Part) -> Array:
+    class ArrayUnpacker(pickle.Unpickler):
+        def persistent_load(self, pid: str | FilePart) -> Array:
             return arrays[pid] if isinstance(pid, str) else read_part(pid)
 
-    return Unpacker(io.BytesIO(content)).load()
+    return ArrayUnpacker(io.BytesIO(content)).load()
 
 
 def _versions() -> dict[str, str]:
@@ -349,7 +349,7 @@ class FileGone(Exception):
     """A worker does not see the file that it was to read, or another one."""
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """Where an array lies.
 
     Attributes:
@@ -379,7 +379,7 @@ def part_of(array: Array) -> tuple[str, int] | None:
     return str(Path(str(root.filename)).resolve()), int(root.offset) + begin - first
 
 
-def read_part(part: Part) -> Array:
+def read_part(part: FilePart) -> Array:
     """Map it.
 
     Raises:

@@ -113,12 +113,12 @@ def packed(scorer: Scorer, known: Scorer) -> bytes:
     """Return a scorer as bytes that refer to ``known`` and whatever it is made of."""
     numbers = {id(one): number for number, one in enumerate(distinct([known]))}
 
-    class Packer(pickle.Pickler):
+    class ScorerPacker(pickle.Pickler):
         def persistent_id(self, obj: Any) -> int | None:
             return numbers.get(id(obj))
 
     file = io.BytesIO()
-    Packer(file, pickle.HIGHEST_PROTOCOL).dump(scorer)
+    ScorerPacker(file, pickle.HIGHEST_PROTOCOL).dump(scorer)
     return file.getvalue()
 
 
@@ -126,11 +126,11 @@ def unpacked(content: bytes, known: Scorer) -> Scorer:
     """Undo `packed`; what was sent as a number is the scorer itself that ``known`` is made of here."""
     scorers = distinct([known])
 
-    class Unpacker(pickle.Unpickler):
+    class ScorerUnpacker(pickle.Unpickler):
         def persistent_load(self, pid: int) -> Scorer:
             return scorers[pid]
 
-    found: Scorer = Unpacker(io.BytesIO(content)).load()
+    found: Scorer = ScorerUnpacker(io.BytesIO(content)).load()
     return found
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from localrank.routing.route import Route
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.comparisons import Comparison
-    from localrank_training.evaluation.evaluating import Ranked
+    from localrank_training.evaluation.evaluating import RankedQueries
     from localrank_training.parallel.processes import Progress
 
 #: Training queries whose nearest others are looked up, to know how near is usual.
@@ -75,7 +75,7 @@ class Extended:
     ranker: Ranker
     queries: QuerySet
     clusters: Indices
-    ranked: Ranked
+    ranked: RankedQueries
     near: float | None
     usual: float | None
     notes: tuple[str, ...]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from localrank_training.run.blended import CrossFitted, Localised
     from localrank_training.run.choosing import Trial
     from localrank_training.run.train import HeldOut, Trained
-    from localrank_training.run.tune import Setting, Tuned
+    from localrank_training.run.tune import TriedCombination, Tuned
 
 #: Measured for every model, in the one convention that is comparable between data sets.
 METRICS = ("map", "ndcg@1", "ndcg@5", "ndcg@10")
@@ -311,7 +311,7 @@ def against_best(tuned: Tuned) -> list[Shortfall]:
     return found
 
 
-def setting_name(setting: Setting) -> str:
+def setting_name(setting: TriedCombination) -> str:
     """Name a setting by its choices."""
     return (
         ", ".join(f"{name.split('.', 1)[1]} = {value}" for name, value in setting.choices.items())

@@ -42,7 +42,7 @@ _FEATURES = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class VersionOrigin:
     """Where a version comes from.
 
     Attributes:
@@ -58,7 +58,9 @@ class Origin:
     megabytes: float
 
 
-def page_of_run(trained: Trained, report: TrainingReport, background: Background, origin: Origin) -> Page:
+def page_of_run(
+    trained: Trained, report: TrainingReport, background: Background, origin: VersionOrigin
+) -> Page:
     """Return the page of a version that has just been published."""
     name, version = origin.manifest.name, origin.manifest.version
     missing = background.missing
@@ -370,7 +372,7 @@ def contract_of(contract: FeatureContract, found: Inspection) -> Section:
     )
 
 
-def made(origin: Origin) -> Section:
+def made(origin: VersionOrigin) -> Section:
     """Return the section."""
     manifest = origin.manifest
     source: Mapping[str, Any] = manifest.source

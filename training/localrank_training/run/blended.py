@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.comparisons import Interval
     from localrank_training.journal import Journal
-    from localrank_training.learners.budget import Plan
+    from localrank_training.learners.budget import FitPlan
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.out_of_fold import Frontier, OutOfFold, Tried, Weighed
     from localrank_training.parallel.processes import Progress
-    from localrank_training.run.pipeline import Plan as Routed
+    from localrank_training.run.pipeline import Plan
     from localrank_training.settings.config import TrainingConfig
 
 #: Bytes that the matrices of all queries may take.
@@ -130,7 +130,7 @@ class CrossFitted:
     localised: Localised | None
     tried: OutOfFold | None
     frontier: tuple[Frontier, ...]
-    plan: Plan
+    plan: FitPlan
     trials: tuple[Trial, ...]
 
 
@@ -232,7 +232,7 @@ def _trials(tried: OutOfFold, local: OutOfFold) -> tuple[Trial, ...]:
     return tuple(found)
 
 
-def _planned(clouds: Clouds, config: TrainingConfig) -> tuple[TrainingConfig, Routed, tuple[str, ...]]:
+def _planned(clouds: Clouds, config: TrainingConfig) -> tuple[TrainingConfig, Plan, tuple[str, ...]]:
     """Cluster the queries, if any two can be compared; else there is one global model."""
     if config.clustering.method == "none":
         return config, plan_of(clouds, config), ()
@@ -250,7 +250,7 @@ class _Run:
 
     blend: Blend
     lesson: Lesson
-    plan: Routed
+    plan: Plan
     config: TrainingConfig
     workers: int
     progress: Progress

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from localrank.features.contract import FeatureContract
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
-    from localrank_training.evaluation.evaluating import Ranked
+    from localrank_training.evaluation.evaluating import RankedQueries
     from localrank_training.journal import Journal
     from localrank_training.learners.notes import Note
     from localrank_training.learners.role import Learner
@@ -208,7 +208,7 @@ class Examined:
         evidence: what a guard may be chosen by, if one is asked for.
     """
 
-    ranked: Ranked
+    ranked: RankedQueries
     local: Vector
     global_: Vector
     learned: tuple[Note, ...]

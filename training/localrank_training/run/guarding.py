@@ -20,7 +20,7 @@ from localrank.metrics import Judgements
 from localrank.routing.guard import REASONS, Guard, GuardedRanker, Rung, Thresholds
 from localrank_training.data.preparing import aligned
 from localrank_training.evaluation.comparisons import clearly_above
-from localrank_training.evaluation.evaluating import Ranked, rank_all
+from localrank_training.evaluation.evaluating import RankedQueries, rank_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Evidence:
     """
 
     distances: Vector
-    blended: Ranked | None
+    blended: RankedQueries | None
 
 
 def evidence_of(ranker: Ranker, queries: QuerySet) -> Evidence:
@@ -73,13 +73,13 @@ def pooled(parts: Sequence[Evidence | None]) -> Evidence | None:
         return None
     return Evidence(
         np.concatenate([part.distances for part in known]),
-        Ranked.joined([cast("Ranked", part.blended) for part in known]),
+        RankedQueries.joined([cast("RankedQueries", part.blended) for part in known]),
     )
 
 
 def choose_guard(
-    queries: QuerySet, ranked: Ranked, evidence: Evidence | None, config: TrainingConfig
-) -> tuple[Guard | None, Ranked, list[str]]:
+    queries: QuerySet, ranked: RankedQueries, evidence: Evidence | None, config: TrainingConfig
+) -> tuple[Guard | None, RankedQueries, list[str]]:
     """Choose the thresholds that held-out queries gain by.
 
     Returns:
@@ -130,7 +130,9 @@ class _Search:
     figures: Vector
 
     @classmethod
-    def of(cls, queries: QuerySet, ranked: Ranked, evidence: Evidence, config: TrainingConfig) -> _Search:
+    def of(
+        cls, queries: QuerySet, ranked: RankedQueries, evidence: Evidence, config: TrainingConfig
+    ) -> _Search:
         judged = Judgements(queries.labels, queries.offsets)
         blended = ranked.scores if evidence.blended is None else evidence.blended.scores
         figures = [
@@ -190,7 +192,9 @@ class _Search:
         ]
 
 
-def _answered(queries: QuerySet, ranked: Ranked, evidence: Evidence, guard: Guard) -> tuple[Ranked, int]:
+def _answered(
+    queries: QuerySet, ranked: RankedQueries, evidence: Evidence, guard: Guard
+) -> tuple[RankedQueries, int]:
     """Return what the guarded model makes of the queries, and how many it does not leave to their cluster."""
     scores, routes, n_sent = ranked.scores.copy(), list(ranked.routes), 0
     for query, route in enumerate(ranked.routes):
@@ -207,4 +211,4 @@ def _answered(queries: QuerySet, ranked: Ranked, evidence: Evidence, guard: Guar
         else:
             scores[span] = ranked.global_scores[span]
             routes[query] = route._replace(cluster=None, shares=(), local=False, fallback=verdict.reason)
-    return Ranked(scores, ranked.global_scores, tuple(routes)), n_sent
+    return RankedQueries(scores, ranked.global_scores, tuple(routes)), n_sent

@@ -28,7 +28,7 @@ from localrank.metrics import CONVENTIONS, Judgements
 from localrank_training.data.preparing import placed, refuse_missing
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation.comparisons import clearly_above, standard_error
-from localrank_training.evaluation.evaluating import Ranked, rank_all
+from localrank_training.evaluation.evaluating import RankedQueries, rank_all
 from localrank_training.journal import Journal, fingerprint, libraries
 from localrank_training.learners.budget import plan_fits
 from localrank_training.learners.judged import differs_within
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from localrank.arrays import Indices
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.blend import Blend
-    from localrank_training.learners.budget import Plan as Fits
+    from localrank_training.learners.budget import FitPlan
     from localrank_training.learners.role import Learner
     from localrank_training.parallel.processes import Progress
     from localrank_training.run.blended import CrossFitted
@@ -66,7 +66,7 @@ class HeldOut:
 
     how: str
     queries: QuerySet
-    ranked: Ranked
+    ranked: RankedQueries
     clusters: Indices
     learned_from: int = 0
 
@@ -169,7 +169,9 @@ def _best(
     ]
 
     held_out = concatenated([split.held_out for split in splits])
-    settled, ranked, gate = _gated(chosen.config, held_out, Ranked.joined([one.ranked for one in examined]))
+    settled, ranked, gate = _gated(
+        chosen.config, held_out, RankedQueries.joined([one.ranked for one in examined])
+    )
     evidence = guarding.pooled([one.evidence for one in examined])
     guard, ranked, guard_says = guarding.choose_guard(held_out, ranked, evidence, settled)
     warnings += gate + guard_says
@@ -250,7 +252,7 @@ def _check_labels_differ(queries: QuerySet) -> None:
     )
 
 
-def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | None = None) -> Fits | None:
+def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | None = None) -> FitPlan | None:
     """Return what a cross-fitted blend will fit; `None` for other runs. `train` makes the same plan."""
     if not blended.takes(config):
         return None
@@ -313,7 +315,9 @@ def _blend(
             ranked, learned = rank_all(found.built.ranker, everything), n_queries
         else:
             how, learned = f"{n_queries} judged queries, each scored by models that had not seen it", 0
-            ranked = Ranked(found.scores[:n_docs], found.global_scores[:n_docs], found.routes[:n_queries])
+            ranked = RankedQueries(
+                found.scores[:n_docs], found.global_scores[:n_docs], found.routes[:n_queries]
+            )
         held_out = HeldOut(how, everything, ranked, found.built.clusters[:n_queries], learned)
         # The models that had not seen a query no longer exist, so the scores of a blend of two clusters are unknown.
         if config.guard.learn:
@@ -372,8 +376,8 @@ def _said_of(queries: QuerySet) -> list[str]:
 
 
 def _gated(
-    config: TrainingConfig, queries: QuerySet, ranked: Ranked
-) -> tuple[TrainingConfig, Ranked, list[str]]:
+    config: TrainingConfig, queries: QuerySet, ranked: RankedQueries
+) -> tuple[TrainingConfig, RankedQueries, list[str]]:
     """Let local models through if they were better than the global one by enough standard errors on the held-out queries.
 
     Returns:
@@ -396,4 +400,4 @@ def _gated(
         f"{found}: the difference is less than {settings.gate:g} standard errors above zero, so every cluster "
         "gets the global scorer"
     )
-    return config.without_local(), Ranked(ranked.global_scores, ranked.global_scores, routes), [shut]
+    return config.without_local(), RankedQueries(ranked.global_scores, ranked.global_scores, routes), [shut]

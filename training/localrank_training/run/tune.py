@@ -49,7 +49,7 @@ _FEWEST_TO_HOLD_OUT = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Setting:
+class TriedCombination:
     """One combination, and how its models did on the queries that they had not seen.
 
     Attributes:
@@ -93,19 +93,19 @@ class Effect:
 class Tuned:
     """Every setting that was tried, the best first."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[TriedCombination, ...]
     metric: str
     n_folds: int
 
     @property
-    def best(self) -> Setting:
+    def best(self) -> TriedCombination:
         return self.settings[0]
 
     def effects(self) -> list[Effect]:
         """Return the effect of each setting, the largest first."""
         found = []
         for name in {name: None for setting in self.settings for name in setting.choices}:
-            by_value: dict[str, list[Setting]] = {}
+            by_value: dict[str, list[TriedCombination]] = {}
             for setting in self.settings:
                 if name in setting.choices:
                     by_value.setdefault(json.dumps(setting.choices[name]), []).append(setting)
@@ -194,7 +194,7 @@ def tune(
     order = np.argsort(np.concatenate([split.held for split in splits]))
     journal = Journal(out / "trials.jsonl", *basis_of(queries))
     total = sum(map(len, groups)) * len(splits)
-    settings: list[Setting] = []
+    settings: list[TriedCombination] = []
     for group in groups:
         before = len(settings) * len(splits)
 
@@ -205,7 +205,7 @@ def tune(
         found = Candidates(group, splits, journal=journal, workers=workers, progress=advance).figures()
         for choice, figures in zip(group, found, strict=True):
             local, global_ = (np.concatenate(one)[order] for one in (figures.local, figures.global_))
-            settings.append(Setting(choice.values, choice.config, local, global_))
+            settings.append(TriedCombination(choice.values, choice.config, local, global_))
     ranked = sorted(settings, key=lambda setting: -setting.mean)
     return Tuned(tuple(ranked), first.selection.metric, len(splits))
 

@@ -26,7 +26,7 @@ _MARK = b"\xef\xbb\xbf"
 _BLOCK = 2**16
 
 
-class Judged(NamedTuple):
+class JudgedLines(NamedTuple):
     """One judged query.
 
     Attributes:
@@ -42,7 +42,7 @@ class Judged(NamedTuple):
 
 def read(
     body: bytes, n_features: int, most_queries: int, limits: Limits, go_on: Callable[[], None]
-) -> list[Judged]:
+) -> list[JudgedLines]:
     """Return the queries in the order of their first lines, or raise a `Problem`: 413 or 422.
 
     ``go_on`` is called before each block of lines.
@@ -78,7 +78,7 @@ def read(
         label_of, matrix = label_of[order], matrix[order]
     ends = np.cumsum(np.bincount(query_of))[:-1]
     parts = np.split(matrix, ends), np.split(label_of, ends)
-    return [Judged(*one) for one in zip(known, *parts, strict=True)]
+    return [JudgedLines(*one) for one in zip(known, *parts, strict=True)]
 
 
 def _blocks(body: bytes) -> Iterator[tuple[int, int]]:

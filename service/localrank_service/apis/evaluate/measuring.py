@@ -35,7 +35,7 @@ _QUANTILES = {"p50": 50, "p90": 90, "p99": 99}
 _PLAIN = Options()
 
 
-class Evaluation:
+class EvaluationRun:
     """One evaluation.
 
     Args:

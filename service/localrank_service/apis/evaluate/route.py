@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from localrank.registry.versions import CHAMPION
 from localrank_service.apis.evaluate import letor
 from localrank_service.apis.evaluate import reader as wire
-from localrank_service.apis.evaluate.measuring import Evaluation
+from localrank_service.apis.evaluate.measuring import EvaluationRun
 from localrank_service.apis.evaluate.reader import EVALUATE
 from localrank_service.apis.openapi import BODY, KEY, MODEL, ROWS, operation, options_of, request_of
 from localrank_service.http.body import media_type, read_body
@@ -82,7 +82,7 @@ async def evaluate(request: Request) -> Response:
         else:
             exam = await asyncio.to_thread(wire.read_json, body, limits, most)
         model = await service.resolve(exam.model, request.scope, at=None if is_text else "/model")
-        evaluation = Evaluation(exam, model, service.admission, settings.evaluate_seconds)
+        evaluation = EvaluationRun(exam, model, service.admission, settings.evaluate_seconds)
         members = await asyncio.to_thread(evaluation.run)
     alias = (exam.model or "").partition("@")[2] or CHAMPION
     members = {

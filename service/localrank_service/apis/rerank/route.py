@@ -17,7 +17,7 @@ from localrank_service.wire.members import check_query_string, names_of
 
 if TYPE_CHECKING:
     from localrank_service.service import Service
-    from localrank_service.wire.query import Query
+    from localrank_service.wire.query import RequestQuery
 
 router = APIRouter(route_class=DirectRoute)
 
@@ -72,7 +72,7 @@ async def rerank(request: Request) -> Response:
             attempt.api = "rerank_npy"
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
-        query: Query
+        query: RequestQuery
         if binary:
             asked = request.query_params.multi_items() if request.scope["query_string"] else ()
             query = await attempt.read(npy.read, 0, body, asked, service.limits)

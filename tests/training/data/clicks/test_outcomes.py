@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localrank_training.data.clicks.joining import Judged
+from localrank_training.data.clicks.joining import JudgedImpression
 from localrank_training.data.clicks.outcomes import METRICS, outcomes_of
 
 GOOD: dict[str, Any] = {"name": "test", "arm": "baseline", "unit": "s", "share": 0.5}
 
 
-def seen(time: float, clicked: set[int], n_documents: int = 4, **part: Any) -> Judged:
+def seen(time: float, clicked: set[int], n_documents: int = 4, **part: Any) -> JudgedImpression:
     """An impression whose document ``k`` stood at rank ``k``."""
     impression = {"time": time, "experiment": {"name": "test", **part}}
-    return Judged(impression, np.arange(1, n_documents + 1), clicked, {})
+    return JudgedImpression(impression, np.arange(1, n_documents + 1), clicked, {})
 
 
-def of_unit(time: float, unit: str, arm: str, share: float, *, clicked: bool) -> Judged:
+def of_unit(time: float, unit: str, arm: str, share: float, *, clicked: bool) -> JudgedImpression:
     return seen(time, {0} if clicked else set(), unit=unit, arm=arm, share=share)
 
 

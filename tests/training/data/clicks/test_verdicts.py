@@ -15,8 +15,14 @@ from localrank.__main__ import main
 from localrank.journal import FEEDBACK, IMPRESSIONS, file_name, frame
 from localrank.rankings import METHODS
 from localrank.sequential import Sample, log_wealth, needed
-from localrank_training.data.clicks.joining import Judged
-from localrank_training.data.clicks.outcomes import Outcomes, Verdict, outcomes_of, sentences, verdict
+from localrank_training.data.clicks.joining import JudgedImpression
+from localrank_training.data.clicks.outcomes import (
+    ExperimentVerdict,
+    Outcomes,
+    outcomes_of,
+    sentences,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,16 +49,16 @@ def tosses(random: np.random.Generator) -> Iterator[bool]:
         yield bool(random.random() < 0.5)
 
 
-def shown(number: int, part: dict[str, Any], order: Indices, clicked: list[int]) -> Judged:
+def shown(number: int, part: dict[str, Any], order: Indices, clicked: list[int]) -> JudgedImpression:
     places = np.zeros(N_DOCUMENTS, np.int64)
     places[order] = np.arange(1, N_DOCUMENTS + 1)
     impression = {"time": float(number), "experiment": {"name": "test", "share": 0.5, **part}}
-    return Judged(impression, places, {int(order[rank]) for rank in clicked}, {})
+    return JudgedImpression(impression, places, {int(order[rank]) for rank in clicked}, {})
 
 
 def interleaved(
     user: User, noises: tuple[float, float], count: int, seed: int, method: str = "team_draft"
-) -> list[Judged]:
+) -> list[JudgedImpression]:
     random = np.random.default_rng(seed)
     found = []
     for number in range(count):
@@ -71,10 +77,10 @@ def interleaved(
 
 def split(
     user: User, noises: tuple[float, float], sessions: int, seed: int, share: float = 0.5
-) -> list[Judged]:
+) -> list[JudgedImpression]:
     """Sessions of one to three impressions, some of which belong to users who click more than others."""
     random = np.random.default_rng(seed)
-    found: list[Judged] = []
+    found: list[JudgedImpression] = []
     for session in range(sessions):
         candidate, eager = bool(random.random() < share), random.uniform(0.5, 1)
         for _ in range(random.integers(1, 4)):
@@ -343,7 +349,7 @@ def test_a_verdict_tells_what_was_counted_and_what_was_asked() -> None:
 def test_the_report_says_what_is_known_and_what_is_still_needed(
     changes: dict[str, Any], last: list[str]
 ) -> None:
-    plain = Verdict(
+    plain = ExperimentVerdict(
         "shop", "interleaving", {"interleaved": 1234}, 1234, {"baseline": 0.25, "candidate": 0.5}, 0.25, (-0.125, 0.5),
         0.25, 0.05, None, None, 0.1, 2345, 0.8,
     )  # fmt: skip

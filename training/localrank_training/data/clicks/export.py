@@ -34,7 +34,7 @@ COLUMNS = ("label", "qid", "weight", "position")
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedClicks:
     """What was written.
 
     Attributes:
@@ -62,7 +62,7 @@ def export(
     propensities: str | None = None,
     max_weight: float = 10.0,
     overwrite: bool = False,
-) -> Exported:
+) -> ExportedClicks:
     """Join impressions and feedback and write them; see `localrank_training.data.clicks.joining.join`.
 
     Args:
@@ -100,7 +100,7 @@ def export(
         _write_csv(queries, out, overwrite=overwrite)
     else:
         write(queries, out, overwrite=overwrite)
-    return Exported(joined, found, logged.damaged, logged.torn, tuple(logged.foreign))
+    return ExportedClicks(joined, found, logged.damaged, logged.torn, tuple(logged.foreign))
 
 
 def propensities_of(text: str, logged: Logged, which: Which = ALL) -> Propensities:

@@ -94,7 +94,7 @@ class _Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Said:
+class _ImpressionFeedback:
     """What was said of the documents of one impression, by id or position."""
 
     clicks: set[tuple[str, Any]] = field(default_factory=set)
@@ -105,10 +105,10 @@ class _Said:
 
 
 #: Most impressions have no feedback.
-_NOTHING_SAID: Final = _Said()
+_NOTHING_SAID: Final = _ImpressionFeedback()
 
 
-class Judged(NamedTuple):
+class JudgedImpression(NamedTuple):
     """One impression with what was said of its documents.
 
     Attributes:
@@ -146,21 +146,21 @@ class _Feedback:
                 seen.add(name)
             self.events += 1
             if said is _NOTHING_SAID:
-                said = self.said[key] = _Said()
+                said = self.said[key] = _ImpressionFeedback()
             document = ("id", event["id"]) if event.get("id") is not None else ("index", event["index"])
             if event["click"]:
                 said.clicks.add(document)
             elif (before := said.grades.get(document)) is None or before[0] <= event["time"]:
                 said.grades[document] = event["time"], float(event["grade"])
 
-    def judge(self, key: _Key, impression: dict[str, Any]) -> tuple[Judged, int]:
+    def judge(self, key: _Key, impression: dict[str, Any]) -> tuple[JudgedImpression, int]:
         """Return the impression with its judgements, and how many of them are of documents that it does not have."""
         order, n_documents = impression["order"], len(impression["order"])
         places = np.zeros(n_documents, np.int64)
         places[order[: impression["shown"]]] = np.arange(1, impression["shown"] + 1)
         said = self.said.get(key, _NOTHING_SAID)
         if not said:
-            return Judged(impression, places, set(), {}), 0
+            return JudgedImpression(impression, places, set(), {}), 0
         found = {("index", position): position for position in range(n_documents)}
         for position in range(n_documents - 1, -1, -1):
             if impression["ids"] is not None:
@@ -171,12 +171,12 @@ class _Feedback:
             if one in found and latest.get(found[one], graded)[0] <= graded[0]:
                 latest[found[one]] = graded
         lacking = sum(one not in found for one in (*said.clicks, *said.grades))
-        return Judged(
+        return JudgedImpression(
             impression, places, clicked, {one: grade for one, (_, grade) in latest.items()}
         ), lacking
 
 
-def _judged(logged: Logged, which: Which, joined: Joined, feedback: _Feedback) -> Iterator[Judged]:
+def _judged(logged: Logged, which: Which, joined: Joined, feedback: _Feedback) -> Iterator[JudgedImpression]:
     """Yield every impression once, with its judgements; count on the way."""
     seen: set[_Key] = set()
     for impression in logged.impressions():
@@ -195,7 +195,7 @@ def _judged(logged: Logged, which: Which, joined: Joined, feedback: _Feedback) -
     joined.unmatched += feedback.unmatched
 
 
-def judged(logged: Logged, *, which: Which = ALL) -> Iterator[Judged]:
+def judged(logged: Logged, *, which: Which = ALL) -> Iterator[JudgedImpression]:
     """Yield every impression once, with what was said of its documents."""
     yield from _judged(logged, which, Joined(_nothing()), _Feedback(logged))
 
@@ -294,7 +294,9 @@ class _Parts:
         self._weights: list[float] = []
         self.lengths: list[int] = []
 
-    def add(self, judged: Judged, name: str, rows: list[int], labels: list[float], weight: float) -> None:
+    def add(
+        self, judged: JudgedImpression, name: str, rows: list[int], labels: list[float], weight: float
+    ) -> None:
         impression = judged.impression
         self._check(impression)
         self._ids.append(name)

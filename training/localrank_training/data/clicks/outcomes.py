@@ -32,7 +32,7 @@ from localrank.sequential import Sample, log_wealth, mean_interval, more_needed,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from localrank_training.data.clicks.joining import Judged
+    from localrank_training.data.clicks.joining import JudgedImpression
 
 Metric: TypeAlias = Literal["clicked", "reciprocal_rank"]
 _TEAMS: Final = {"baseline": 0, "candidate": 1}
@@ -90,7 +90,7 @@ class _Gathered:
 
 
 def outcomes_of(
-    judged: Iterable[Judged], *, metric: Metric = "clicked", experiment: str | None = None
+    judged: Iterable[JudgedImpression], *, metric: Metric = "clicked", experiment: str | None = None
 ) -> list[Outcomes]:
     """Return what the log says of each experiment, in the order of their names.
 
@@ -179,7 +179,7 @@ def _split(name: str, gathered: _Gathered) -> Outcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExperimentVerdict:
     """What is known of one experiment.
 
     Attributes:
@@ -225,7 +225,7 @@ def verdict(
     power: float = 0.8,
     effect: float = 0.05,
     minimum: int = 100,
-) -> Verdict:
+) -> ExperimentVerdict:
     """Return what is known of one experiment.
 
     Args:
@@ -241,7 +241,7 @@ def verdict(
     more = more_needed(sample, alpha)
     if not certain and outcomes.units < minimum:
         more = max(more or 0, minimum - outcomes.units)
-    return Verdict(
+    return ExperimentVerdict(
         outcomes.experiment,
         outcomes.kind,
         dict(outcomes.impressions),
@@ -259,7 +259,7 @@ def verdict(
     )
 
 
-def sentences(found: Verdict) -> list[str]:
+def sentences(found: ExperimentVerdict) -> list[str]:
     """Return what to tell a person."""
     unit = "impressions" if found.kind == "interleaving" else "sessions"
     counts = ", ".join(f"{arm} {count:,}" for arm, count in sorted(found.impressions.items()))
