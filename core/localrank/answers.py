@@ -77,6 +77,9 @@ class ProblemSchema:
         LeftOut[dict[str, Count]],
         means("While models are being loaded: the addresses that are left, with their versions."),
     ] = None
+    reason: Annotated[LeftOut[str], means("Of 429 and 503: what is too much or not ready, in one word.")] = (
+        None
+    )
 
 
 # Rankings.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from localrank_service.http.cors import Cors
     from localrank_service.http.keys import Keys
     from localrank_service.http.origin import Hosts
+    from localrank_service.http.problems import Reason
     from localrank_service.models.live import LiveModel, LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Workers
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
     from localrank_service.wire.query import Limits
+
+#: Why a worker is not ready before it has tried every model.
+_LOADING = "models are being loaded"
 
 
 @dataclass(slots=True, eq=False)
@@ -88,18 +92,23 @@ class Service:
         if not self.live.loaded:
             return self.live.waiting()
         left = 0 if self.loader is None else expected - sum(one.loaded for one in self.workers.living())
-        return _unready(f"{left} of {expected} workers are still loading their models") if left > 0 else None
+        if left <= 0:
+            return None
+        return _unready(f"{left} of {expected} workers are still loading their models", "loading")
 
     def unready(self) -> Problem | None:
         """Return why requests should not be sent here, or ``None``. It is ready as long as one of its workers is."""
         if self.draining:
-            return _unready("the server is shutting down")
+            return _unready("the server is shutting down", "stopping")
         if (problem := self.unstarted()) is not None:
             return problem
         reasons = self._reasons()
         if None in reasons.values():
             return None
-        return _unready("; ".join(dict.fromkeys(map(str, reasons.values()))))
+        loading = _LOADING in reasons.values()
+        return _unready(
+            "; ".join(dict.fromkeys(map(str, reasons.values()))), "loading" if loading else "broken"
+        )
 
     def unready_workers(self) -> dict[str, str]:
         """Return why some workers are not ready, by process."""
@@ -107,13 +116,12 @@ class Service:
 
     def _reasons(self) -> dict[int, str | None]:
         """Return why each worker is not ready, if it is not, by process."""
-        loading = "models are being loaded"
-        found = {os.getpid(): self._lacking() if self.live.loaded else loading}
+        found = {os.getpid(): self._lacking() if self.live.loaded else _LOADING}
         for report in self.workers.others():
             champions = {name for name, aliases in report.serving.items() if CHAMPION in aliases}
             broken = _broken(report.broken, champions)
             if not report.loaded:
-                found[report.pid] = loading
+                found[report.pid] = _LOADING
             elif not champions:
                 found[report.pid] = "; ".join(broken) or "it serves no model"
             else:
@@ -138,8 +146,8 @@ class Service:
         return "; ".join(broken) if broken and self.settings.ready == "all" else None
 
 
-def _unready(reason: str) -> Problem:
-    return Problem(503, reason, headers={"Retry-After": "1"})
+def _unready(detail: str, reason: Reason) -> Problem:
+    return Problem(503, detail, headers={"Retry-After": "1"}, reason=reason)
 
 
 def _broken(broken: Mapping[str, str], champions: Collection[str]) -> list[str]:

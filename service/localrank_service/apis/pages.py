@@ -68,7 +68,9 @@ def _read(name: str) -> bytes:
     spec = find_spec("fastapi_swagger")
     folders = spec.submodule_search_locations if spec is not None else None
     if not folders:
-        raise Problem(503, "fastapi-swagger, which holds the files of this page, is not installed")
+        raise Problem(
+            503, "fastapi-swagger, which holds the files of this page, is not installed", reason="package"
+        )
     return (Path(folders[0]) / "resources" / name).read_bytes()
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localrank_service.aside import Lane
+    from localrank_service.http.problems import Reason
     from localrank_service.process.settings import Settings
     from localrank_service.telemetry.meters import Meters
 
@@ -46,7 +47,7 @@ _log = logging.getLogger("localrank.service")
 
 #: Why something is refused because of the load, and which setting says so. Each is a `reason` of the answer's body and
 #: of ``localrank_refused_total``.
-WHY = {
+WHY: dict[Reason, str] = {
     "queue": "the request would wait longer for its turn than LOCALRANK_MAX_QUEUE_MS and "
     "LOCALRANK_OVERLOAD_QUEUE_MS allow",
     "requests": "as many requests are in flight as LOCALRANK_MAX_CONCURRENT_REQUESTS allows",
@@ -97,7 +98,7 @@ _CHANGE: Kind = (b"", b"", 0)
 class Refusal(NamedTuple):
     """Why a request is not taken on (a key of `WHY`), and after how many seconds the client should ask again."""
 
-    reason: str
+    reason: Reason
     after: int
 
 
@@ -351,7 +352,7 @@ class Admission:
             return
         self.taken = False
 
-    def _refuse(self, reason: str, pressure: Pressure, now: float, wait: float) -> Refusal:
+    def _refuse(self, reason: Reason, pressure: Pressure, now: float, wait: float) -> Refusal:
         self._refused.of(reason)[0] += 1.0
         return Refusal(reason, pressure.refuse(now, wait))
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from starlette.requests import ClientDisconnect
 
 from localrank.errors import LocalRankError
+from localrank_service.http.admission import ALWAYS, WHY
 from localrank_service.http.messages import REQUEST_ID
 from localrank_service.http.origin import is_unasked, page_elsewhere
-from localrank_service.http.problems import FAILED, Problem, problem_of, respond
+from localrank_service.http.problems import FAILED, LATER, Problem, problem_of, respond
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,8 +121,16 @@ class Edge:
             self._in_flight[0] -= 1.0
             path = getattr(scope.get("route"), "path", "other")
             self._meters.answered(path, counted, status)
+            if status in LATER:
+                self._count_refusal(scope)
             if observation is not None:
                 observation.finish(status, path)
+
+    def _count_refusal(self, scope: Scope) -> None:
+        """Count why a request is to be sent again later; what the load causes was counted where it was refused."""
+        reason = scope.get("reason")
+        if reason is not None and reason not in WHY and scope["path"].encode() not in ALWAYS:
+            self._meters.refused_requests.of(reason)[0] += 1.0
 
     def _check_page(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Refuse a body that a page elsewhere sends without having asked, unless such pages may ask."""

@@ -8,7 +8,7 @@ Protocol read, and ``pointer``, a JSON pointer (RFC 6901) to where in the reques
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import orjson
@@ -54,6 +54,28 @@ FAILED = "the server failed; its log has the reason under the id of this request
 
 MEDIA_TYPE = "application/problem+json"
 
+#: Statuses of answers after which the same request may succeed. Each of them has a reason.
+LATER = frozenset({429, 503})
+#: What is too much or not ready: the member ``reason`` of such an answer, and the label of ``localrank_refused_total``.
+#: docs/operate/operations.md says for each what to do.
+Reason: TypeAlias = Literal[
+    "queue",
+    "requests",
+    "documents",
+    "changes",
+    "bytes",
+    "connections",
+    "loads",
+    "evaluations",
+    "loading",
+    "stopping",
+    "broken",
+    "workers",
+    "storage",
+    "fixed",
+    "package",
+]
+
 
 class Problem(Exception):
     """A request that is answered with an error.
@@ -64,7 +86,7 @@ class Problem(Exception):
         pointer: where in the request, as a JSON pointer; ``""`` is the whole body, ``None`` is not in the body.
         headers: further headers of the answer.
         members: further members of the answer, that clients of a protocol look for.
-        reason: what is too much or not ready, in one word, for every 429 and 503; docs/operate/operations.md lists them.
+        reason: what is too much or not ready, if the status is one of `LATER`.
     """
 
     def __init__(
@@ -76,7 +98,7 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         kind: str | None = None,
         members: Mapping[str, Any] | None = None,
-        reason: str | None = None,
+        reason: Reason | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -85,7 +107,12 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.kind = kind
         self.members = dict(members or {})
-        self.reason = reason
+        self._reason = reason
+
+    @property
+    def reason(self) -> Reason | None:
+        """What is too much or not ready."""
+        return self._reason if self.status in LATER else None
 
     def body(self, request_id: str) -> bytes:
         """Return the JSON of the answer."""
@@ -114,11 +141,13 @@ def pointer(*steps: str | int) -> str:
 def problem_of(error: errors.LocalRankError, at: str | None = None) -> Problem:
     """Translate an error of core."""
     kind = "".join("-" + c.lower() if c.isupper() else c for c in type(error).__name__).lstrip("-")
-    return Problem(STATUSES[type(error)], str(error), pointer=at, kind=kind)
+    reason: Reason = "broken" if isinstance(error, errors.ArtifactError) else "storage"
+    return Problem(STATUSES[type(error)], str(error), pointer=at, kind=kind, reason=reason)
 
 
 def respond(scope: Scope, problem: Problem) -> Response:
-    """Return the answer to the request that has the problem."""
+    """Return the answer to the request that has the problem; its scope then has the reason, if there is one."""
+    scope["reason"] = problem.reason
     return Response(
         problem.body(scope.get("request_id", "")),
         status_code=problem.status,

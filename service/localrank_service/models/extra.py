@@ -63,6 +63,7 @@ class ExtraVersions:
                 429,
                 f"this worker loads at most {_LOADS} versions in {_SECONDS:g} s that requests name; ask again later",
                 headers={"Retry-After": str(max(1, math.ceil(soonest - now)))},
+                reason="loads",
             )
         self._asking += 1
         self._begun.append(now)

@@ -132,6 +132,7 @@ class LiveModels:
             503,
             f"models are being loaded: {names}" if self.loading else "looking for models",
             headers={"Retry-After": "1"},
+            reason="loading",
             members={"loading": dict(self.loading)},
         )
 
@@ -144,7 +145,7 @@ class LiveModels:
             return Problem(422, f"the request names no model; expected one of: {few(names, '')}", pointer=at)
         address = address or self.default or ""
         if (reason := self.broken.get(address.removesuffix(f"@{CHAMPION}"))) is not None:
-            return Problem(503, f"model {address!r} is broken: {reason}", pointer=at)
+            return Problem(503, f"model {address!r} is broken: {reason}", pointer=at, reason="broken")
         if (name := address.partition("@")[0]) in self.unloaded:
             return Problem(404, f"model {name!r} is unloaded", pointer=at)
         known = sorted(self.of(name).keys() - {name}) or names

@@ -208,7 +208,9 @@ class Loader:
                 except ArtifactNotFound:
                     return None
                 except LocalRankError as error:
-                    raise Problem(503, f"model {address!r} is broken: {self.shown(error)}") from None
+                    raise Problem(
+                        503, f"model {address!r} is broken: {self.shown(error)}", reason="broken"
+                    ) from None
 
     async def _load_extra(self, address: str, name: str, version: int, place: ExitStack) -> LiveModel | None:
         manifest = await asyncio.to_thread(read_manifest, self.registry.models_dir / name / str(version))

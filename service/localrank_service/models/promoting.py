@@ -55,7 +55,11 @@ async def rollback(service: Service, name: str, alias: str) -> Switched:
 async def _move(service: Service, name: str, alias: str, move: Callable[[Registry], Reference]) -> Switched:
     loader = service.loader
     if loader is None:
-        raise Problem(503, "this process was started with models in memory; it has no registry to change")
+        raise Problem(
+            503,
+            "this process was started with models in memory; it has no registry to change",
+            reason="fixed",
+        )
     registry = loader.registry
     if loader.remote is not None:
         raise Problem(
@@ -96,6 +100,7 @@ async def _move(service: Service, name: str, alias: str, move: Callable[[Registr
                 f"{name}@{alias} is version {reference.version} now, but these workers do not serve it yet: "
                 f"{who}",
                 headers={"Retry-After": "1"},
+                reason="workers",
             )
         await asyncio.sleep(_POLL)
 
@@ -131,5 +136,6 @@ async def _verified(
             503,
             f"{name}: the version has verified, but its alias is not written yet; it may move later",
             headers={"Retry-After": "1"},
+            reason="storage",
         )
     return moving.result()

@@ -38,7 +38,7 @@ async def load(service: Service, name: str) -> tuple[int, ...]:
 
     def follows(report: Report) -> bool:
         if (reason := report.broken.get(name)) is not None:
-            raise Problem(503, f"model {name!r} is broken: {reason}")
+            raise Problem(503, f"model {name!r} is broken: {reason}", reason="broken")
         return report.serving.get(name, {}).get(CHAMPION) == version
 
     return await _until(service, follows, f"model {name!r} is being loaded")
@@ -89,7 +89,11 @@ def _index(live: LiveModels, registry: Registry | None) -> list[dict[str, Any]]:
 
 def _loader(service: Service) -> Loader:
     if service.loader is None:
-        raise Problem(503, "this process was started with models in memory; it has no registry to load from")
+        raise Problem(
+            503,
+            "this process was started with models in memory; it has no registry to load from",
+            reason="fixed",
+        )
     return service.loader
 
 
@@ -98,7 +102,9 @@ def _mark(service: Service, name: str, *, unloaded: bool) -> None:
         service.workers.mark(name, unloaded=unloaded)
     except OSError as error:
         raise Problem(
-            503, f"nothing was changed: cannot tell the workers: {error.strerror or error}"
+            503,
+            f"nothing was changed: cannot tell the workers: {error.strerror or error}",
+            reason="storage",
         ) from None
 
 
@@ -112,6 +118,9 @@ async def _until(service: Service, follows: Callable[[Report], bool], doing: str
         if time.monotonic() > deadline:
             who = ", ".join(map(str, behind))
             raise Problem(
-                503, f"{doing}, but these workers have not done so yet: {who}", headers={"Retry-After": "1"}
+                503,
+                f"{doing}, but these workers have not done so yet: {who}",
+                headers={"Retry-After": "1"},
+                reason="workers",
             )
         await asyncio.sleep(_POLL)

@@ -319,6 +319,7 @@ class Experiments:
                     503,
                     f"the file is written, but these workers do not use it yet: {', '.join(map(str, behind))}",
                     headers={"Retry-After": "1"},
+                    reason="workers",
                 )
             await asyncio.sleep(_POLL)
 

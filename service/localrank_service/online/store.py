@@ -146,7 +146,9 @@ class ExperimentStore:
             lock = self._lock()
         except OSError as error:
             raise Problem(
-                503, f"nothing was changed: cannot tell the workers: {error.strerror or error}"
+                503,
+                f"nothing was changed: cannot tell the workers: {error.strerror or error}",
+                reason="storage",
             ) from None
         with lock:
             now = self.read()
@@ -169,6 +171,7 @@ class ExperimentStore:
                 raise Problem(
                     503,
                     f"nothing was changed: cannot write the file of the experiments: {error.strerror or error}",
+                    reason="storage",
                 ) from None
             runs = {one.run for one in found.values()}
             # If an experiment is added again, it starts from the beginning.

@@ -21,7 +21,7 @@ from localrank_service.http.admission import (
     Refusal,
     overloaded,
 )
-from localrank_service.http.problems import Problem
+from localrank_service.http.problems import Problem, Reason
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
 from tests.service.http.scripted import Clock
@@ -523,7 +523,7 @@ async def test_the_time_in_the_queue_is_measured(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("reason", WHY)
-def test_who_is_overloaded_says_why_and_when_to_come_back(reason: str) -> None:
+def test_who_is_overloaded_says_why_and_when_to_come_back(reason: Reason) -> None:
     problem = overloaded(Refusal(reason, 7))
 
     assert (503 if reason == "connections" else 429, {"Retry-After": "7"}, reason) == (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
+import httpx
 import orjson
 import pytest
 from fastapi.routing import APIRoute
@@ -16,14 +18,13 @@ from starlette.routing import Route
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank_service.app import create_app
-from localrank_service.http.problems import STATUSES, Problem, pointer, problem_of
+from localrank_service.http.problems import LATER, STATUSES, Problem, Reason, pointer, problem_of
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import httpx
     from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +56,69 @@ async def test_every_error_of_core_has_a_status() -> None:
     assert ours == set(STATUSES)
     for error in ours:
         assert 400 <= problem_of(error("why")).status < 600
+
+
+def raised_later() -> Iterator[tuple[str, bool]]:
+    """Yield each place of the service that makes a 429 or 503, and whether it gives a reason."""
+    for path in (ROOT / "service").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "Problem"
+                and any(
+                    isinstance(one, ast.Constant) and one.value in LATER for one in ast.walk(node.args[0])
+                )
+            ):
+                yield f"{path.name}:{node.lineno}", "reason" in [word.arg for word in node.keywords]
+
+
+async def test_every_429_and_503_has_a_reason() -> None:
+    found = dict(raised_later())
+
+    assert len(found) > 10
+    assert [] == [place for place, reasoned in found.items() if not reasoned]
+
+
+async def test_an_answer_is_counted_by_its_reason_unless_it_is_a_health_check_s(
+    tiny_model: LiveModel,
+) -> None:
+    key = {"X-API-Key": "the-admin-key"}
+    app = create_app(Settings(admin_key=key["X-API-Key"]), models=[tiny_model])
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
+    ):
+        promoted = await client.post(
+            f"/v1/models/{tiny_model.name}/promote", json={"version": 1}, headers=key
+        )
+        app.state.service.drain()
+        ready = await client.get("/readyz")
+        counted = (await client.get("/metrics")).text
+
+    assert [(503, "fixed"), (503, "stopping")] == [
+        (one.status_code, one.json()["reason"]) for one in (promoted, ready)
+    ]
+    assert 'localrank_refused_total{reason="fixed"} 1.0' in counted
+    assert "stopping" not in counted
+
+
+async def test_the_page_says_of_every_reason_what_to_do() -> None:
+    page = (ROOT / "docs" / "operate" / "operations.md").read_text()
+    table = page.partition("| reason | status | what | what to do |\n")[2].partition("\n\n")[0]
+    rows = [line.split(" | ") for line in table.splitlines()[1:]]
+    described = {reason: advice for names, *_, advice in rows for reason in re.findall(r"`(\w+)`", names)}
+
+    ended = {"head_timeout", "body_timeout", "slow_reader", "malformed"}
+    assert {*get_args(Reason), *ended} == set(described)
+    assert all(len(advice) > 10 for advice in described.values())
+
+
+@pytest.mark.parametrize("status", [429, 503, 409])
+async def test_a_reason_is_in_the_body_of_what_may_succeed_later(status: int) -> None:
+    body = orjson.loads(Problem(status, "x", reason="storage").body(""))
+
+    assert ("storage" if status in LATER else None) == body.get("reason")
 
 
 async def test_pointers_escape_what_separates_them() -> None:

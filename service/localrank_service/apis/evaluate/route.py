@@ -73,6 +73,7 @@ async def evaluate(request: Request) -> Response:
             429,
             "another evaluation runs in this worker; try again when it is done",
             headers={"Retry-After": "1"},
+            reason="evaluations",
         )
     async with service.evaluating:
         limits = replace(service.limits, max_documents=settings.evaluate_documents)
