@@ -71,6 +71,7 @@ from localrank.routing.route import Route
 from localrank.routing.routers import LshRouter
 from localrank_service.apis.rerank import npy
 from localrank_service.apis.rerank import reader as rerank_json
+from localrank_service.wire.answer import Ranked
 from localrank_service.wire.answer import results as encoded
 from localrank_service.wire.query import Limits
 
@@ -136,7 +137,9 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     yield Stage("score", lambda: scorer.score(cloud), lambda: view @ weights)
     yield Stage("order", lambda: best_first(scores), lambda: np.argsort(scores))
     ranking = Ranking(best_first(scores), scores, Route("exact", 0), {})
-    yield Stage("encode", lambda: encoded(ranking, None, None), lambda: orjson.dumps(scores.tolist()))
+    asked = npy.read(binary, (), LIMITS)
+    ranked = Ranked("m", 1, ranker, asked.options, asked.documents(contract), ranking, None, 0)
+    yield Stage("encode", lambda: encoded(ranked), lambda: orjson.dumps(scores.tolist()))
 
 
 def rescaled(documents: Matrix) -> Matrix:

@@ -269,6 +269,8 @@ class Result:
     index: Annotated[Count, means("Position in the request.")]
     score: float
     id: Identifier = None
+    pinned: Annotated[LeftOut[Literal[True]], means("Only of documents that the request pins.")] = None
+    boost: Annotated[LeftOut[float], means("What the request adds to the score, which includes it.")] = None
     team: Annotated[
         Side | None,
         means(
@@ -286,7 +288,9 @@ class RerankAnswer:
     version: Count
     results: Annotated[
         tuple[Result, ...],
-        means("Ordered by score, then by position in the request, unless they are interleaved."),
+        means(
+            "Ordered by score, then by position in the request, unless they are interleaved; pinned ones come first."
+        ),
     ]
     route: RouteSchema
     degraded: DegradedSchema | None
@@ -334,6 +338,8 @@ class CohereResult:
     index: Count
     relevance_score: Share
     score: float
+    pinned: Annotated[LeftOut[Literal[True]], means("Only of documents that the request pins.")] = None
+    boost: Annotated[LeftOut[float], means("What the request adds to the score, which includes it.")] = None
     document: LeftOut[dict[str, Any]] = None
 
 
@@ -394,6 +400,12 @@ class Adapted:
     timings_ms: Milliseconds
     degraded: LeftOut[DegradedSchema] = None
     experiment: LeftOut[PartWithTeams] = None
+    pinned: Annotated[
+        LeftOut[tuple[Identifier, ...]], means("Ids of the documents that the request pins.")
+    ] = None
+    boosted: Annotated[
+        LeftOut[dict[str, float]], means("What the request adds to scores, which include it, by id.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,11 +271,12 @@ class Logged:
     def impressions(self) -> Iterator[dict[str, Any]]:
         """Yield what was shown: the members of each record, its arrays ``features``, ``scores`` and ``order`` among them.
 
-        ``order`` holds the positions of the documents, best first; ``shown`` says how many of them the answer had.
+        ``order`` holds the positions of the documents, best first. The answer had ``shown`` of them, after the first
+        ``offset``. The first ``pinned`` stand there because the request said so.
         """
         for record in self._records("impression"):
             if _is_impression(record):
-                yield record.members | record.arrays
+                yield _NO_RULES | record.members | record.arrays
             else:
                 self._passes["impression"].damaged += 1
 
@@ -343,9 +344,16 @@ def _is_impression(record: Record) -> bool:
         and (len(features), arrays["scores"].shape) == (count, (count,))
         and np.array_equal(np.sort(order), np.arange(count))
         and 0 <= members["shown"] <= count
+        and all(
+            type(n) is int and 0 <= n <= count for n in (members.get("offset", 0), members.get("pinned", 0))
+        )
         and (ids is None or (isinstance(ids, list) and len(ids) == count))
         and all(isinstance(members.get(name), (*_ID, type(None))) for name in ("query_id", "session_id"))
     )
+
+
+#: What an impression has by itself.
+_NO_RULES = {"offset": 0, "pinned": 0}
 
 
 def _is_feedback(members: Mapping[str, Any]) -> bool:

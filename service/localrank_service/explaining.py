@@ -111,8 +111,7 @@ def routing_work(model: LiveModel) -> int:
 
 def rows_of(options: Options, n_documents: int) -> int:
     """Return how many documents have their contributions computed."""
-    shown = n_documents if options.top_n is None else min(options.top_n, n_documents)
-    return shown + len(options.compare or ())
+    return len(options.shown(np.arange(n_documents))) + len(options.compare or ())
 
 
 def explain(model: LiveModel, cloud: Cloud, ranking: Ranking, options: Options) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Opti
 
     ``comparison`` says why one document is above another, the most telling feature first.
     """
-    shown = ranking.order if options.top_n is None else ranking.order[: options.top_n]
+    shown = options.shown(ranking.order)
     for place, position in enumerate(options.compare or ()):
         if position >= len(cloud):
             raise Problem(

@@ -207,7 +207,7 @@ def _column(model: LiveModel, options: Options) -> int | None:
         raise Problem(
             422,
             f"fallback_feature: the model has no feature {name!r}",
-            pointer=None if options.timeout_at is None else "/fallback_feature",
+            pointer=None if options.in_query_string else "/fallback_feature",
         )
     return column
 

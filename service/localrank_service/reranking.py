@@ -6,6 +6,7 @@ pass on to `localrank_service.http.problems`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
@@ -22,6 +23,7 @@ from localrank_service.online.arms import Taking
 from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
 from localrank_service.wire.answer import Ranked, Timing
 from localrank_service.wire.query import Options
+from localrank_service.wire.rules import applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from localrank_service.service import Service
     from localrank_service.telemetry.observing import Observation
     from localrank_service.wire.query import Documents
+    from localrank_service.wire.rules import Ruled
 
     #: Ranks one query.
     Rank: TypeAlias = Callable[[LiveModel, Documents, Options, Stopwatch], Ranked]
@@ -301,7 +304,8 @@ class Attempt:
         request_id: str = self._scope["request_id"]
         request = request_id if whole else f"{request_id}/{self._query}"
         if self.drawn is None:
-            teams = self.api != "v2" and options.explain == "none"
+            # Each page of a list would be interleaved by itself.
+            teams = self.api != "v2" and options.explain == "none" and not options.offset
             self.drawn = experiments.draw(model, options, request, teams=teams)
         if self.drawn is None:
             ranked = await self._rank(model, documents, options)
@@ -345,12 +349,16 @@ def rank_plainly(model: LiveModel, documents: Documents, options: Options, timin
         ranking = ranker.rank(asked, stage=timing)
     except LocalRankError as error:
         raise _located(error, documents) from None
+    by_rules, ruled = _ruled(ranking, documents, options, timing)
     explanation = None
     if isinstance(asked, Cloud):
         with timing("explain"):
-            explanation = explain(model, asked, ranking, options)
+            explanation = explain(model, asked, replace(ranking, order=by_rules.order), options)
     out_of_range = ranker.contract.out_of_range(documents.matrix)
-    return Ranked(model.name, model.version, ranker, options, documents, ranking, explanation, out_of_range)
+    return Ranked(
+        *(model.name, model.version, ranker, options, documents, by_rules, explanation, out_of_range),
+        ruled=ruled,
+    )
 
 
 def under_pressure(admission: Admission, share: float) -> Rank:
@@ -362,10 +370,10 @@ def under_pressure(admission: Admission, share: float) -> Rank:
             return rank_plainly(model, documents, options, timing)
         lowest = strain > (1 + share) / 2
         try:
-            ranking, degraded = rank_lower(model, documents.matrix, timing, lowest=lowest)
+            found = rank_lower(model, documents.matrix, timing, lowest=lowest)
         except LocalRankError as error:
             raise _located(error, documents) from None
-        return _degraded(model, documents, options, ranking, degraded)
+        return _degraded(model, documents, options, timing, found)
 
     return rank
 
@@ -374,20 +382,35 @@ def _rank_in_time(
     model: LiveModel, documents: Documents, options: Options, timing: Stopwatch, *, deadline: float
 ) -> Ranked:
     try:
-        ranking, degraded = rank_in_time(model, documents.matrix, options, timing, deadline)
+        found = rank_in_time(model, documents.matrix, options, timing, deadline)
     except LocalRankError as error:
         raise _located(error, documents) from None
-    return _degraded(model, documents, options, ranking, degraded)
+    return _degraded(model, documents, options, timing, found)
 
 
 def _degraded(
-    model: LiveModel, documents: Documents, options: Options, ranking: Ranking, degraded: Degraded | None
+    model: LiveModel,
+    documents: Documents,
+    options: Options,
+    timing: Stopwatch,
+    found: tuple[Ranking, Degraded | None],
 ) -> Ranked:
-    ranker = model.ranker
+    ranker, degraded = model.ranker, found[1]
+    ranking, ruled = _ruled(found[0], documents, options, timing)
     out_of_range = ranker.contract.out_of_range(documents.matrix)
     return Ranked(
-        model.name, model.version, ranker, options, documents, ranking, None, out_of_range, degraded
+        *(model.name, model.version, ranker, options, documents, ranking, None, out_of_range, degraded),
+        ruled=ruled,
     )
+
+
+def _ruled(
+    ranking: Ranking, documents: Documents, options: Options, timing: Stopwatch
+) -> tuple[Ranking, Ruled | None]:
+    if not options.pin and not options.boost:
+        return ranking, None
+    with timing("order"):
+        return applied(ranking, documents, options)
 
 
 def _located(error: LocalRankError, documents: Documents) -> Problem:

@@ -189,6 +189,8 @@ def rerank(
     np.save(buffer, array, allow_pickle=False)
     if query.compare is not None:
         members["compare"] = ",".join(map(str, query.compare))
+    if "boost" in members:
+        members["boost"] = json.dumps(members["boost"])
     answer = yield from caller.asked(
         "POST",
         "/v1/rerank",

@@ -36,6 +36,9 @@ class QueryOptions(TypedDict, total=False):
     fallback_feature: str | None
     query_id: str | int | None
     session_id: str | int | None
+    offset: int
+    pin: Sequence[Any]
+    boost: Mapping[Any, float] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +61,9 @@ class Query:
         fallback_feature: with a timeout, the feature whose order is answered if there is no time to rank at all.
         query_id: the caller's name for the query, for the service's log and experiments.
         session_id: the caller's name for the user's session.
+        offset: leave out this many of the best.
+        pin: the ids of documents that come first, in this order; their positions if there are no ids.
+        boost: what to add to scores before the documents are sorted, by id, or by position.
     """
 
     features: npt.ArrayLike | Indexed
@@ -73,6 +79,9 @@ class Query:
     fallback_feature: str | None = None
     query_id: str | int | None = None
     session_id: str | int | None = None
+    offset: int = 0
+    pin: Sequence[Any] = ()
+    boost: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
         if self.ids is None:
@@ -98,8 +107,21 @@ class Query:
             "session_id": self.session_id,
             "compare": None if self.compare is None else list(self.compare),
             "feature_names": self.names(),
+            "offset": self.offset or None,
+            "pin": [self._place(one) for one in self.pin] or None,
+            "boost": {str(self._place(one)): float(addend) for one, addend in (self.boost or {}).items()}
+            or None,
         }
         return {name: value for name, value in options.items() if value is not None}
+
+    def _place(self, document: Any) -> int:
+        """Return the position of a document; the service gets no ids."""
+        if self.ids is None:
+            return int(document)
+        ids: tuple[Any, ...] = as_tuple(self.ids)
+        if (found := ids.count(document)) != 1:
+            raise ValueError(f"expected one document with the id {document!r}, found {found}")
+        return ids.index(document)
 
     def named(self) -> list[dict[str, Any]] | None:
         """Return the documents by name, if they are."""
@@ -176,6 +198,8 @@ class Reranked:
         degraded: ``{"rung", "reason"}`` if a cheaper ranking answered.
         experiment: ``{"name", "arm"}`` if the request took part in one.
         teams: whose each document is, if two versions' rankings are interleaved.
+        pinned: how many of the first documents the caller had pinned.
+        boosts: ``[k]``, what the caller added to the scores.
     """
 
     order: Indices
@@ -191,6 +215,8 @@ class Reranked:
     degraded: Mapping[str, str] | None = None
     experiment: Mapping[str, str] | None = None
     teams: tuple[str | None, ...] | None = None
+    pinned: int = 0
+    boosts: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +297,8 @@ def reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
         degraded=answer["degraded"],
         experiment=answer.get("experiment"),
         teams=tuple(one["team"] for one in results) if results and "team" in results[0] else None,
+        pinned=sum("pinned" in one for one in results),
+        boosts=tuple(one.get("boost", 0.0) for one in results) if query.boost else None,
     )
 
 

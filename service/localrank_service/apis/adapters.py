@@ -57,7 +57,7 @@ ADAPTER = (
     SHARED["query_id"]._replace(kind=TEXT),
     SHARED["session_id"]._replace(kind=TEXT),
     SHARED["top_n"]._replace(meaning="Answer only this many of the best hits."),
-    *shared("contract"),
+    *shared("offset", "pin", "boost", "contract"),
     Member(
         "log",
         TEXT,
@@ -209,6 +209,9 @@ class AdaptedQuery:
             allow_degraded=settings.get("allow_degraded", True),
             session_id=settings.get("session_id"),
             timeout_at=None,
+            offset=settings.get("offset", 0),
+            pin=tuple(settings.get("pin", ())),
+            boost=settings.get("boost"),
         )
         self.top = _object(checked(body, limits), "the body")
         if engine.page not in self.top:
@@ -293,7 +296,7 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Timing, request_id: str)
     """Return the response in the new order; ``localrank`` beside the engine's own members says how it came about."""
     engine, ranking = query.engine, ranked.ranking
     with timing("encode"):
-        order = ranking.order if ranked.options.top_n is None else ranking.order[: ranked.options.top_n]
+        order = ranked.options.shown(ranking.order)
         scores = ranking.scores.tolist()
         hits = query.scored(order.tolist(), scores)
         page: dict[str, Any] = _as_sent(query.page)
@@ -313,6 +316,7 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Timing, request_id: str)
                 "route": route_members(ranking.route),
                 **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
                 **experiment_members(ranked, len(hits)),
+                **({} if ranked.ruled is None else ranked.ruled.named(ranked.documents)),
                 "warnings": warnings_of(ranked),
                 "timings_ms": timing.stop(),
             }
@@ -336,11 +340,14 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     for name, text in given:
         if name not in _TABLE:
             raise Problem(422, f"unknown option {name!r}; expected some of {', '.join(_TABLE)}")
-        if name in found:
+        if name == "pin":
+            found.setdefault(name, []).append(text)
+        elif name in found:
             raise Problem(422, f"option {name!r} stands twice")
-        found[name] = text
-    found = plain_values(found, _TABLE)
+        else:
+            found[name] = text
     try:
+        found = plain_values(found, _TABLE)
         check(found, _TABLE)
     except Problem as problem:
         problem.pointer = None  # it stands in the query string

@@ -55,7 +55,7 @@ COHERE = (
         "One object per document: `features`, a list or an object. It may have other members.",
         nullable=False,
     ),
-    *shared("top_n"),
+    *shared("top_n", "offset", "pin", "boost"),
     Member(
         "return_documents",
         FLAG,
@@ -110,13 +110,16 @@ def encode(ranked: Ranked, timing: Timing, request_id: str, returned: list[Text]
     """Return the answer; ``encode`` covers the results, the timings are added after it."""
     options, ranking = ranked.options, ranked.ranking
     with timing("encode"):
-        order = ranking.order if options.top_n is None else ranking.order[: options.top_n]
+        order = options.shown(ranking.order)
         scores = ranking.scores[order]
         columns = zip(order.tolist(), logistic(scores).tolist(), scores.tolist(), strict=True)
         results: list[dict[str, Any]] = [
             {"index": index, "relevance_score": relevance, "score": score}
             for index, relevance, score in columns
         ]
+        if ranked.ruled is not None:
+            for result in results:
+                result.update(ranked.ruled.of(result["index"]))
         if returned is not None:
             # Left out altogether otherwise: clients take a null for a document.
             for result in results:

@@ -41,7 +41,7 @@ COMPARE = (
         for member in RERANK
         if member.name
         not in {
-            *("model", "contract", "explain", "compare"),
+            *("model", "contract", "explain", "compare", "offset", "pin", "boost"),
             *("timeout_ms", "allow_degraded", "fallback_feature"),
         }
     ),
@@ -117,7 +117,7 @@ def _side(ranked: Ranked) -> dict[str, Any]:
     return {
         "model": ranked.name,
         "version": ranked.version,
-        "results": orjson.Fragment(results(ranked.ranking, ranked.documents.ids, ranked.options.top_n)),
+        "results": orjson.Fragment(results(ranked)),
         "route": route_members(ranked.ranking.route),
         "warnings": warnings_of(ranked),
     }

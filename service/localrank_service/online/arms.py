@@ -19,6 +19,7 @@ from itertools import accumulate
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 from starlette.requests import ClientDisconnect
 
 from localrank.rankings import METHODS
@@ -207,15 +208,20 @@ class Taking:
             return ranked
         if other.degraded is not None:
             return ranked
+        # Documents that the request pins stand before what is interleaved.
+        pinned = 0 if ranked.ruled is None else len(ranked.ruled.pinned)
+        order = ranked.ranking.order
+        free = np.sort(order[pinned:])
         mixed = METHODS[definition.method or "team_draft"](
-            ranked.ranking.order,
-            other.ranking.order,
+            np.searchsorted(free, order[pinned:]),
+            np.searchsorted(free, other.ranking.order[pinned:]),
             definition.depth or 1,
             coins(self._experiments.key, definition.salt, request),
         )
+        order = np.concatenate([order[:pinned], free[mixed.order]])
         return replace(
             ranked,
-            ranking=replace(ranked.ranking, order=mixed.order),
+            ranking=replace(ranked.ranking, order=order),
             experiment=part._replace(
                 teams=tuple(_TEAMS[team] for team in mixed.teams),
                 ranks=mixed.ranks if definition.method == "balanced" else None,

@@ -170,7 +170,8 @@ class Experiments:
         self.meters.experiments.requests.of(*running.labels, arm, outcome)[0] += 1.0
 
     def offer(self, model: LiveModel, options: Options, request: str, ranked: Ranked) -> None:
-        """Let shadows also rank a request that the model has ranked."""
+        """Let shadows also rank a request that the model has ranked; they are compared with the model without rules."""
+        alone = ranked.ranking if ranked.ruled is None else ranked.ruled.ranking
         for running in self._shadows.get(model.name, ()):
             definition = running.definition
             if running.tests(model):
@@ -179,7 +180,7 @@ class Experiments:
             if unit is None:
                 self.count(running, "", "outside")
             elif place(self.key, definition.salt, unit) < running.share:
-                self.shadow.offer(Job(running, ranked.documents.matrix, ranked.ranking))
+                self.shadow.offer(Job(running, ranked.documents.matrix, alone))
 
     # What happens beside them.
 

@@ -331,10 +331,9 @@ def _names(contract: FeatureContract) -> list[Buffer]:
 def _shown(record: _Shown) -> list[Buffer]:
     ranked = record.ranked
     ranking, options, documents = ranked.ranking, ranked.options, ranked.documents
-    n_documents = len(ranking.order)
-    shown = n_documents if options.top_n is None else min(options.top_n, n_documents)
     features = np.ascontiguousarray(documents.matrix, "<f4")
-    scores = np.ascontiguousarray(ranking.scores, "<f8")
+    ruled = ranked.ruled
+    scores = np.ascontiguousarray(ranking.scores if ruled is None else ruled.ranking.scores, "<f8")
     order = np.ascontiguousarray(ranking.order, "<i4")
     members: dict[str, Any] = {
         "kind": "impression",
@@ -350,7 +349,9 @@ def _shown(record: _Shown) -> list[Buffer]:
         "route": route_members(ranking.route),
         "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
         "experiment": None if ranked.experiment is None else ranked.experiment.record(),
-        "shown": shown,
+        "shown": len(options.shown(ranking.order)),
+        **({"offset": min(options.offset, len(ranking.order))} if options.offset else {}),
+        **({"pinned": len(ruled.pinned)} if ruled is not None else {}),
         "ids": _texts(documents.ids),
         "arrays": {
             "features": ("<f4", features.shape),

@@ -16,12 +16,13 @@ import orjson
 from localrank.ranker import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from localrank.ranker import Ranker, Ranking
     from localrank.routing.route import Route
     from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
+    from localrank_service.wire.rules import Ruled
 
 #: The arms of an experiment. The first two are also its teams.
 BASELINE, CANDIDATE, INTERLEAVED = "baseline", "candidate", "interleaved"
@@ -60,6 +61,7 @@ class Part(NamedTuple):
         unit: what was drawn for: the session, the query or the request, as text.
         share: the probability with which ``unit`` gets the arm ``candidate``, or is interleaved.
         teams: which version each of the first results is from, if they are interleaved; ``None`` of one that is from both.
+            Pinned documents are left out.
         ranks: the ranks that the two versions gave each of these results, the baseline's first.
     """
 
@@ -92,6 +94,7 @@ class Ranked:
         out_of_range: how many values are out of the training range.
         degraded: which cheaper way of ranking answered, if one did.
         experiment: the part that the query took in one, if it did.
+        ruled: what the rules of the request changed, if it has any.
     """
 
     name: str
@@ -104,6 +107,13 @@ class Ranked:
     out_of_range: int
     degraded: Degraded | None = None
     experiment: Part | None = None
+    ruled: Ruled | None = None
+
+    @property
+    def teams(self) -> tuple[str | None, ...] | None:
+        """Whose each of the first results is, if two versions' rankings are interleaved; a pinned document is of neither."""
+        teams = None if self.experiment is None else self.experiment.teams
+        return teams if teams is None or self.ruled is None else (*(None for _ in self.ruled.pinned), *teams)
 
 
 def route_members(route: Route) -> dict[str, Any]:
@@ -133,8 +143,8 @@ def experiment_members(ranked: Ranked, shown: int) -> dict[str, Any]:
     if part is None:
         return {}
     members = part.answer()
-    if part.teams is not None:
-        members["teams"] = [*part.teams[:shown], *([None] * (shown - len(part.teams)))]
+    if (teams := ranked.teams) is not None:
+        members["teams"] = [*teams[:shown], *([None] * (shown - len(teams)))]
     return {"experiment": members}
 
 
@@ -182,14 +192,13 @@ _RANKS = _Numbered(b'},{"rank":%d,"index":', 1)
 _INDICES = _Numbered(b"%d", 0)
 
 
-def results(
-    ranking: Ranking,
-    ids: Sequence[str | int | None] | None,
-    top_n: int | None,
-    teams: Sequence[str | None] | None = None,
-) -> bytes:
-    """Return the JSON array of the best documents: rank, index, id if there are any, score, and team if there are any."""
-    order = ranking.order if top_n is None else ranking.order[:top_n]
+def results(ranked: Ranked) -> bytes:
+    """Return the JSON array of the best documents.
+
+    Each has rank, index, id if there are any, score, what the rules of the request did, and team if there are any.
+    """
+    ranking, ids, first = ranked.ranking, ranked.documents.ids, ranked.options.offset
+    order = ranked.options.shown(ranking.order)
     count = len(order)
     if not count:
         return b"[]"
@@ -197,14 +206,16 @@ def results(
     texts = _INDICES.most(len(ranking.order))
     parts = [b',"score":'] * ((4 if ids is None else 6) * count)
     width = len(parts) // count
-    parts[0::width] = _RANKS.most(count)[:count]
+    parts[0::width] = _RANKS.most(first + count)[first : first + count]
     parts[1::width] = [texts[index] for index in indices]
     if ids is not None:
         parts[2::width] = [b',"id":'] * count
         parts[3::width] = [orjson.dumps(ids[index]) for index in indices]
     # Numbers hold no comma.
     scores = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
-    if teams is not None:
+    if ranked.ruled is not None:
+        scores = [score + said for score, said in zip(scores, ranked.ruled.said(indices), strict=True)]
+    if (teams := ranked.teams) is not None:
         named = map(orjson.dumps, chain(teams, repeat(None)))
         scores = [score + b',"team":' + team for score, team in zip(scores, named, strict=False)]
     parts[width - 1 :: width] = scores

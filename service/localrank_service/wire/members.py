@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.query import EXPLANATIONS
-from localrank_service.wire.text import refuse
+from localrank_service.wire.query import EXPLANATIONS, Limits
+from localrank_service.wire.text import checked, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 #: The form of a number in a query string.
 _DECIMAL: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
+
+
+#: What an object in a query string may hold.
+_OBJECT: Final = Limits(0, refuse_extra_features=True, max_numbers=2**12, max_members=2**12)
+
+
+def object_of(text: str) -> Any:
+    """Return the object that a text of JSON is; any other text stays as it is."""
+    try:
+        return checked(text.encode(), _OBJECT).value() if text.startswith("{") else text
+    except Problem:
+        return text
 
 
 class Kind(NamedTuple):
@@ -40,6 +52,8 @@ class Kind(NamedTuple):
                 return int(text) if _WHOLE.fullmatch(text) else text
             case "number":
                 return float(text) if _DECIMAL.fullmatch(text) else text
+            case "object":
+                return object_of(text)
         return text
 
 
@@ -125,6 +139,8 @@ FEATURES = {
 
 #: Milliseconds that a request may give the server at most: an hour.
 LONGEST_TIMEOUT = 3_600_000
+#: Documents that one request may pin, and boost.
+MOST_RULES = 1000
 #: Members that mean the same wherever they stand.
 SHARED = {
     member.name: member
@@ -137,6 +153,38 @@ SHARED = {
         Member("query_id", ID, "The caller's name for the query."),
         Member("session_id", ID, "The caller's name for the user's session."),
         Member("top_n", integer(1), "Answer only this many of the best documents."),
+        Member("offset", integer(0), "Leave out this many of the best documents, those of earlier pages."),
+        Member(
+            "pin",
+            Kind(
+                f"a list of at most {MOST_RULES} ids",
+                {"type": "array", "items": ID.schema, "maxItems": MOST_RULES},
+                lambda value: (
+                    type(value) is list
+                    and len(value) <= MOST_RULES
+                    and all(type(one) in {str, int} for one in value)
+                ),
+            ),
+            "The ids of documents that come first, in this order, whatever their scores. If the request has no ids, their "
+            "positions.",
+        ),
+        Member(
+            "boost",
+            Kind(
+                f"an object of at most {MOST_RULES} numbers",
+                {
+                    "type": "object",
+                    "additionalProperties": {"type": "number"},
+                    "maxProperties": MOST_RULES,
+                },
+                lambda value: (
+                    type(value) is dict
+                    and len(value) <= MOST_RULES
+                    and all(type(one) in {int, float} for one in value.values())
+                ),
+            ),
+            "What to add to the scores of documents before they are sorted, by id. If the request has no ids, by position.",
+        ),
         Member(
             "contract",
             TEXT,

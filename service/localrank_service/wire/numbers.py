@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from localrank.native.texts import Numbers
     from localrank_service.wire.query import Limits
 
+#: Members whose values are objects of numbers or texts.
+_OBJECTS = ("boost",)
 _ID_TYPES = frozenset({str, int, type(None)})
 
 
@@ -48,12 +50,14 @@ def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> di
     members = outline_members(lifted.outline)
     if members is None or ("features" in members) == ("documents" in members):
         return None
+    # No member stands twice, and there are no deeper ones.
+    known = len(members) + sum(len(members[name]) for name in _OBJECTS if type(members.get(name)) is dict)
     if "documents" not in members:
-        if len(lifted.spans) != 1 or members["features"] is not None or lifted.members != len(members):
+        if len(lifted.spans) != 1 or members["features"] is not None or lifted.members != known:
             return None
         members["features"] = lifted.array()
         return members
-    rows = _rows(members["documents"], lifted, lifted.members - len(members), described=described)
+    rows = _rows(members["documents"], lifted, lifted.members - known, described=described)
     return None if rows is None else members | {"documents": rows}
 
 

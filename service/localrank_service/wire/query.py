@@ -14,9 +14,9 @@ from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank_service.http.problems import Problem, pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from localrank.arrays import Array, Matrix
+    from localrank.arrays import Array, Indices, Matrix
     from localrank.features.contract import FeatureContract
 
 #: How many times longer it takes to make objects of a text than to lift its numbers.
@@ -44,6 +44,20 @@ class Options:
     fallback_feature: str | None = None
     timeout_at: str | None = "/timeout_ms"
     session_id: str | int | None = None
+    offset: int = 0
+    pin: tuple[str | int, ...] = ()
+    boost: Mapping[str, float] | None = None
+
+    @property
+    def in_query_string(self) -> bool:
+        """Whether these options stand there, so that no pointer leads to them."""
+        return self.timeout_at is None
+
+    def shown(self, order: Indices) -> Indices:
+        """Return the part of an order that is answered."""
+        if not self.offset and self.top_n is None:
+            return order
+        return order[self.offset : None if self.top_n is None else self.offset + self.top_n]
 
 
 @dataclass(frozen=True, slots=True)

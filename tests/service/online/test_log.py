@@ -19,6 +19,7 @@ from localrank_service.reranking import rank_plainly
 from localrank_service.telemetry.meters import Meters
 from localrank_service.wire.answer import Timing
 from localrank_service.wire.query import Documents, Options
+from localrank_service.wire.rules import Ruled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -540,6 +541,23 @@ async def test_as_many_documents_were_shown_as_were_asked_for(
     [one] = Logged([tmp_path]).impressions()
     assert shown == one["shown"]
     assert (2, 2) == (len(one["order"]), len(one["scores"]))
+
+
+async def test_the_log_says_what_was_pinned_and_left_out_and_keeps_the_model_s_scores(
+    ranked: Ranked, tmp_path: Path
+) -> None:
+    log = made(tmp_path)
+    options = replace(ranked.options, offset=1, pin=(1,), boost={"0": 1e3})
+    ruled = Ruled((1,), {0: 1e3}, ranked.ranking)
+    order = replace(ranked.ranking, order=np.array([1, 0]), scores=ranked.ranking.scores + np.array([1e3, 0]))
+    log.show("rerank", SCOPE, 0, replace(ranked, options=options, ranking=order, ruled=ruled))
+    log.show("rerank", SCOPE, 1, ranked)
+    log._write_all()
+
+    one, other = Logged([tmp_path]).impressions()
+    assert (1, 1, 1, [1, 0]) == (one["offset"], one["shown"], one["pinned"], one["order"].tolist())
+    assert ranked.ranking.scores.tolist() == one["scores"].tolist()
+    assert (0, 2, 0) == (other["offset"], other["shown"], other["pinned"])
 
 
 async def test_times_have_microseconds_and_so_has_feedback(

@@ -83,9 +83,9 @@ class Trial:
         ranked = rank_plainly(model, documents, options, Timing())
         return replace(ranked, degraded=self.degraded.get(model.version))
 
-    async def part(self, arm: str) -> Ranked:
+    async def part(self, arm: str, options: Options = Options()) -> Ranked:  # noqa: B008
         drawn = DrawnPart(self.running, Part("e", arm, "u", 0.5))
-        return await self.taking.part(drawn, self.one, DOCUMENTS, Options(), request="r-1")
+        return await self.taking.part(drawn, self.one, DOCUMENTS, options, request="r-1")
 
 
 @pytest.fixture
@@ -209,6 +209,26 @@ async def test_interleaving_mixes_both_rankings(method: str, depth: int, trial: 
     assert [(BASELINE, "ok"), (CANDIDATE, "ok")] == one.experiments.counted
     assert [1.0, 2.0] == one.experiments.seconds
     assert not one.taking.by_candidate
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_pinned_documents_stand_before_what_is_interleaved(
+    method: str, trial: Callable[..., Trial], make_ranker: Callable[..., Ranker]
+) -> None:
+    one = trial(kind="interleaving", method=method, depth=2, salt="s")
+
+    ranked = await one.part(INTERLEAVED, Options(pin=(1,), boost={"0": 0.25}))
+
+    free = np.array([0, 2, 3])
+    rankings = []
+    for sign in (1.0, -1.0):
+        scores = make_ranker(weights_sign=sign).rank(MATRIX).scores + 0.25 * (np.arange(4) == 0)
+        rankings.append(np.argsort(-scores[free], kind="stable"))
+    mixed = METHODS[method](rankings[0], rankings[1], 2, coins(b"", "s", "r-1"))
+    assert [1, *free[mixed.order].tolist()] == ranked.ranking.order.tolist()
+    assert ranked.experiment is not None
+    assert tuple((BASELINE, CANDIDATE)[team] for team in mixed.teams) == ranked.experiment.teams
+    assert (None, *(ranked.experiment.teams or ())) == ranked.teams
 
 
 @pytest.mark.parametrize(

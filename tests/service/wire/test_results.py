@@ -7,9 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localrank.ranker import Ranking, best_first
+from localrank.ranker import Ranker, Ranking, best_first
 from localrank.routing.route import Route
-from localrank_service.wire.answer import results
+from localrank_service.wire.answer import Part, Ranked, results
+from localrank_service.wire.query import Documents, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,19 @@ def ranking_of(scores: Sequence[float]) -> Ranking:
     return Ranking(best_first(found), found, Route("global", None), {})
 
 
+def answered(
+    ranker: Ranker,
+    scores: Sequence[float],
+    ids: Sequence[str | int | None] | None = None,
+    top_n: int | None = None,
+    teams: Sequence[str | None] | None = None,
+) -> Ranked:
+    part = None if teams is None else Part("e", "interleaved", "u", 0.5, tuple(teams))
+    documents = Documents(np.zeros((len(scores), 1), np.float32), ids, lambda *_: "")
+    options = Options(top_n=top_n)
+    return Ranked("m", 1, ranker, options, documents, ranking_of(scores), None, 0, experiment=part)
+
+
 def listed(scores: Sequence[float], ids: Sequence[str | int | None] | None, top_n: int | None) -> object:
     """What the array should hold, from sorting alone."""
     best = sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:top_n]
@@ -33,38 +47,38 @@ def listed(scores: Sequence[float], ids: Sequence[str | int | None] | None, top_
     ]
 
 
-@given(st.data())
-def test_the_text_is_that_of_the_objects(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_the_text_is_that_of_the_objects(tiny_ranker: Ranker, data: st.DataObject) -> None:
     scores = data.draw(st.lists(finite, max_size=40))
     ids = data.draw(st.none() | st.lists(identifiers, min_size=len(scores), max_size=len(scores)))
     top_n = data.draw(st.none() | st.integers(1, 50))
 
-    text = results(ranking_of(scores), ids, top_n)
+    text = results(answered(tiny_ranker, scores, ids, top_n))
 
     assert listed(scores, ids, top_n) == json.loads(text)
 
 
-def test_longer_answers_follow_shorter_ones() -> None:
+def test_longer_answers_follow_shorter_ones(tiny_ranker: Ranker) -> None:
     for count in (3, 700, 2, 5000):
         scores = [float(-index) for index in range(count)]
 
-        assert listed(scores, None, None) == json.loads(results(ranking_of(scores), None, None))
+        assert listed(scores, None, None) == json.loads(results(answered(tiny_ranker, scores)))
 
 
-def test_members_stand_in_the_order_of_the_documentation() -> None:
-    text = results(ranking_of([1.5]), ["d"], None)
+def test_members_stand_in_the_order_of_the_documentation(tiny_ranker: Ranker) -> None:
+    text = results(answered(tiny_ranker, [1.5], ["d"]))
 
     assert b'[{"rank":1,"index":0,"id":"d","score":1.5}]' == text
 
 
-@given(st.data())
-def test_teams_stand_beside_the_first_results(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_teams_stand_beside_the_first_results(tiny_ranker: Ranker, data: st.DataObject) -> None:
     scores = data.draw(st.lists(finite, max_size=20))
     ids = data.draw(st.none() | st.lists(identifiers, min_size=len(scores), max_size=len(scores)))
     top_n = data.draw(st.none() | st.integers(1, 30))
     teams = data.draw(st.lists(st.sampled_from(["baseline", "candidate", None]), max_size=len(scores)))
 
-    found = json.loads(results(ranking_of(scores), ids, top_n, teams))
+    found = json.loads(results(answered(tiny_ranker, scores, ids, top_n, teams)))
 
     padded = [*teams, *[None] * len(scores)]
     assert padded[: len(found)] == [one.pop("team") for one in found]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.problems import Problem, pointer
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/x-npy"
 
-#: What the query string may hold; ``feature_names`` stands there once per name, ``compare`` as ``3,7``.
+#: What the query string may hold; ``feature_names`` and ``pin`` stand there once for each, ``compare`` as ``3,7``.
 OPTIONS = (
     "model",
     "query_id",
     "session_id",
     "top_n",
+    "offset",
+    "pin",
+    "boost",
     "explain",
     "compare",
     "contract",
@@ -206,28 +209,28 @@ def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...]
     if not pairs:
         return _NO_OPTIONS, None
     found: dict[str, str] = {}
-    names: list[str] = []
+    listed: dict[str, list[str]] = {"feature_names": [], "pin": []}
     for name, text in pairs:
         if name not in OPTIONS:
             raise Problem(
                 422, f"unknown option {name!r} in the query string; expected some of {', '.join(OPTIONS)}"
             )
-        if name == "feature_names":
-            names.append(text)
+        if name in listed:
+            listed[name].append(text)
         elif name in found:
             raise Problem(400, f"option {name!r} stands twice in the query string")
         else:
             found[name] = text
-    members = plain_values(found, _TABLE)
+    members: dict[str, Any] = {}
     if _TWO_POSITIONS.fullmatch(compare := found.get("compare", "")):
         members["compare"] = [int(position) for position in compare.split(",")]
     try:
+        members = plain_values(found, _TABLE) | members | ({"pin": listed["pin"]} if listed["pin"] else {})
         check(members, _TABLE)
-        if "compare" in members:
-            members["compare"] = tuple(members["compare"])
+        members |= {name: tuple(members[name]) for name in ("compare", "pin") if name in members}
         options = Options(**{"explain": "none", "timeout_at": None, **members})
         check_options(options)
     except Problem as problem:
         problem.pointer = None  # it stands in the query string
         raise
-    return options, tuple(names) if names else None
+    return options, tuple(listed["feature_names"]) or None

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
-    *shared("model", "query_id", "session_id", "top_n", "explain", "compare", "contract"),
+    *shared("model", "query_id", "session_id", "top_n", "offset", "pin", "boost"),
+    *shared("explain", "compare", "contract"),
     Member(
         "feature_names",
         Kind("a list of texts", {"type": "array", "items": {"type": "string"}}),
@@ -121,8 +122,7 @@ def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int |
     """Return the answer; ``encode`` covers the results, the timings are added after it."""
     part = ranked.experiment
     with timing("encode"):
-        teams = None if part is None else part.teams
-        listed = results(ranked.ranking, ranked.documents.ids, ranked.options.top_n, teams)
+        listed = results(ranked)
     answer = {
         "request_id": request_id,
         "model": ranked.name,
@@ -175,6 +175,9 @@ class JsonQuery:
             members.get("allow_degraded") is not False,
             members.get("fallback_feature"),
             session_id=members.get("session_id"),
+            offset=members.get("offset") or 0,
+            pin=tuple(members.get("pin") or ()),
+            boost=members.get("boost"),
         )
         check_options(self.options)
         forms = [name for name in _FORMS if name in members]

@@ -127,6 +127,14 @@ def test_every_impression_is_yielded_with_its_places_and_judgements(log: Log) ->
     assert [] == list(judged(Logged([log.folder]), which=Which("other")))
 
 
+def test_a_later_page_has_later_places(log: Log) -> None:
+    log.show("r1", [2, 0, 1, 3], shown=2, offset=1)
+
+    [found] = judged(Logged([log.folder]))
+
+    assert [2, 3, 0, 0] == found.places.tolist()
+
+
 @pytest.mark.parametrize(
     ("which", "expected"),
     [

@@ -13,9 +13,9 @@ from localrank_training.data.clicks.outcomes import METRICS, outcomes_of
 GOOD: dict[str, Any] = {"name": "test", "arm": "baseline", "unit": "s", "share": 0.5}
 
 
-def seen(time: float, clicked: set[int], n_documents: int = 4, **part: Any) -> JudgedImpression:
+def seen(time: float, clicked: set[int], n_documents: int = 4, pinned: int = 0, **part: Any) -> JudgedImpression:
     """An impression whose document ``k`` stood at rank ``k``."""
-    impression = {"time": time, "experiment": {"name": "test", **part}}
+    impression = {"time": time, "pinned": pinned, "experiment": {"name": "test", **part}}
     return JudgedImpression(impression, np.arange(1, n_documents + 1), clicked, {})
 
 
@@ -33,6 +33,20 @@ def test_an_impression_is_worth_the_reciprocal_of_the_first_rank_that_was_clicke
         reciprocal([3]),
         reciprocal([]),
     )
+
+
+def test_clicks_on_pinned_documents_say_nothing_of_a_version() -> None:
+    """The ranks of a verdict are those among the documents that are not pinned."""
+    mixed: dict[str, Any] = {"arm": "interleaved", "teams": ["baseline", "candidate"]}
+    judged = [
+        seen(1, {0, 1}, pinned=2, **mixed),
+        seen(2, {1, 2}, pinned=2, **mixed),
+        seen(3, {0, 3}, pinned=2, **mixed),
+    ]
+
+    [found] = outcomes_of(judged)
+
+    assert {"baseline": 1 / 3, "candidate": 1 / 3} == found.means
 
 
 def test_the_values_of_a_split_are_the_weighted_differences_from_the_guess() -> None:

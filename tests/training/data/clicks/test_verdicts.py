@@ -52,7 +52,7 @@ def tosses(random: np.random.Generator) -> Iterator[bool]:
 def shown(number: int, part: dict[str, Any], order: Indices, clicked: list[int]) -> JudgedImpression:
     places = np.zeros(N_DOCUMENTS, np.int64)
     places[order] = np.arange(1, N_DOCUMENTS + 1)
-    impression = {"time": float(number), "experiment": {"name": "test", "share": 0.5, **part}}
+    impression = {"time": float(number), "pinned": 0, "experiment": {"name": "test", "share": 0.5, **part}}
     return JudgedImpression(impression, places, {int(order[rank]) for rank in clicked}, {})
 
 

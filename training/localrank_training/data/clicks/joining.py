@@ -157,7 +157,9 @@ class _Feedback:
         """Return the impression with its judgements, and how many of them are of documents that it does not have."""
         order, n_documents = impression["order"], len(impression["order"])
         places = np.zeros(n_documents, np.int64)
-        places[order[: impression["shown"]]] = np.arange(1, impression["shown"] + 1)
+        begin = impression["offset"]
+        end = begin + impression["shown"]
+        places[order[begin:end]] = np.arange(begin + 1, end + 1)
         said = self.said.get(key, _NOTHING_SAID)
         if not said:
             return JudgedImpression(impression, places, set(), {}), 0

@@ -103,7 +103,10 @@ def outcomes_of(
     for one in judged:
         part: Any = one.impression.get("experiment")
         if _is_part(part) and (experiment is None or part["name"] == experiment):
-            ranks = sorted(int(one.places[position]) - 1 for position in one.clicked if one.places[position])
+            # Documents that the caller pinned stand first, whichever version answers.
+            first = one.impression["pinned"] + 1
+            places = (int(one.places[position]) for position in one.clicked)
+            ranks = sorted(place - first for place in places if place >= first)
             taken.append((one.impression["time"], part, ranks))
     found: dict[str, _Gathered] = {}
     for _, part, ranks in sorted(taken, key=lambda one: one[0]):
