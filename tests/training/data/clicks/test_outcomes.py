@@ -13,7 +13,9 @@ from localrank_training.data.clicks.outcomes import METRICS, outcomes_of
 GOOD: dict[str, Any] = {"name": "test", "arm": "baseline", "unit": "s", "share": 0.5}
 
 
-def seen(time: float, clicked: set[int], n_documents: int = 4, pinned: int = 0, **part: Any) -> JudgedImpression:
+def seen(
+    time: float, clicked: set[int], n_documents: int = 4, pinned: int = 0, **part: Any
+) -> JudgedImpression:
     """An impression whose document ``k`` stood at rank ``k``."""
     impression = {"time": time, "pinned": pinned, "experiment": {"name": "test", **part}}
     return JudgedImpression(impression, np.arange(1, n_documents + 1), clicked, {})
