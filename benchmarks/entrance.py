@@ -71,8 +71,8 @@ class Admitted:
         self._sharers: dict[object, Sharer] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from localrank_service.aside import PERMIT
         from localrank_service.http.admission import Refusal, overloaded
+        from localrank_service.http.aside import PERMIT
         from localrank_service.http.problems import respond
 
         if scope["type"] != "http" or scope["path"] in ALWAYS:

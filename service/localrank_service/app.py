@@ -18,7 +18,7 @@ from localrank import __version__
 from localrank.journal import FEEDBACK
 from localrank_service.apis import ROUTERS, openapi
 from localrank_service.http import problems
-from localrank_service.http.admission import Admission, Connections
+from localrank_service.http.admission import Admission, Connections, LoadLimits
 from localrank_service.http.cors import Cors, parse_origins
 from localrank_service.http.direct import DirectRoute
 from localrank_service.http.edge import Edge
@@ -86,7 +86,8 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
         live.replace(addresses, {})
         for model in addresses.values():
             meters.trained(model)
-    admission = Admission(settings, meters)
+    load_limits = LoadLimits.of(settings)
+    admission = Admission(load_limits, meters)
     share = settings.overload_degrade
     service = Service(
         settings=settings,
@@ -108,7 +109,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             settings, live=live, loader=loader, workers=workers, meters=meters, admission=admission
         ),
         rank=rank_plainly if not share else under_pressure(admission, share),
-        connections=Connections(settings, meters),
+        connections=Connections(load_limits, meters),
         impressions=_impressions(settings, meters),
     )
     app = FastAPI(

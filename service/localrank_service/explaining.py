@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from localrank.errors import ExplanationRefused
-from localrank_service.aside import give_way
+from localrank_service.http.aside import give_way
 from localrank_service.http.problems import Problem, pointer, problem_of
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.features.blocks import Cloud
-from localrank_service.aside import PERMIT, RANKER, READER
 from localrank_service.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
+from localrank_service.http.aside import PERMIT, RANKER, READER
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.online.arms import Taking

@@ -1,7 +1,7 @@
 """Which room imports which, read from the sources.
 
 A room is a folder of a package, or a module beside the folders. Imports inside functions count; imports that only a type
-checker runs do not.
+checker runs count if they are asked for.
 """
 
 from __future__ import annotations
@@ -14,18 +14,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def imports_between_rooms(package: Path) -> dict[str, set[str]]:
-    """Return for each room of a package the other rooms that it imports."""
+def imports_between_rooms(
+    package: Path, *, types: bool = False, name: str | None = None
+) -> dict[str, set[str]]:
+    """Return for each room of a package the other rooms that it imports.
+
+    Args:
+        package: its folder.
+        types: whether imports that only a type checker runs count.
+        name: of the package, if it is not the folder's.
+    """
+    prefix = (name or package.name) + "."
     imports: dict[str, set[str]] = {}
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package).with_suffix("").parts
         if place == ("__init__",):
             continue
         room = imports.setdefault(place[0], set())
-        for name in _imported(ast.parse(path.read_text())):
-            first, *inner = name.split(".")
-            if first == package.name and inner and inner[0] != place[0] and _is_room(package, inner[0]):
-                room.add(inner[0])
+        for imported in _imported(ast.parse(path.read_text()), types=types):
+            inner = imported.removeprefix(prefix).partition(".")[0]
+            if imported.startswith(prefix) and inner != place[0] and _is_room(package, inner):
+                room.add(inner)
     return imports
 
 
@@ -54,13 +63,14 @@ def _reached(room: str, imports: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
-    """Yield what is imported when a program runs: every module, and every name taken from one."""
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+def _imported(node: ast.AST, *, types: bool) -> Iterator[str]:
+    """Yield what is imported: every module, and every name taken from one."""
+    checked = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    if checked and not types:
         return
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module is not None:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
     for child in ast.iter_child_nodes(node):
-        yield from _imported(child)
+        yield from _imported(child, types=types)

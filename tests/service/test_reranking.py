@@ -11,7 +11,7 @@ import pytest
 
 from localrank.errors import ArtifactNotFound, InvalidDocuments, ScoringFailed
 from localrank_service import reranking
-from localrank_service.aside import PERMIT
+from localrank_service.http.aside import PERMIT
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import Degraded
 from localrank_service.reranking import Attempt, rank_plainly, under_pressure

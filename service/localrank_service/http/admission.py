@@ -1,7 +1,7 @@
 """Which requests and connections are taken on, when each has its turn, and how long each may take.
 
 **Requests.** A worker computes one small request after the other on its event loop, and large ones in threads beside it
-(`localrank_service.aside`). If requests come faster than that, the waiting time grows. So a request that would wait too
+(`localrank_service.http.aside`). If requests come faster than that, the waiting time grows. So a request that would wait too
 long is refused with 429 as soon as its head is read. The limit follows CoDel [nichols2012] as servers use it
 [maurer2015]. A burst may wait for a long time. If a queue has not been empty for a while, requests may wait only for a
 short time. After a refusal this time is even shorter, until the overload is over.
@@ -27,20 +27,20 @@ import math
 import os
 import resource
 from collections import Counter, deque
+from dataclasses import dataclass, fields
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import LANES, RANKER, READER
+from localrank_service.http.aside import LANES, RANKER, READER
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from localrank_service.aside import Lane
+    from localrank_service.http.aside import Lane
     from localrank_service.http.problems import Reason
-    from localrank_service.process.settings import Settings
     from localrank_service.telemetry.meters import Meters
 
 _log = logging.getLogger("localrank.service")
@@ -61,6 +61,28 @@ WHY: dict[Reason, str] = {
 ALWAYS = frozenset(
     {b"/livez", b"/readyz", b"/startupz", b"/metrics", b"/v2/health/live", b"/v2/health/ready"}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """How much one worker takes on, and how long that may take: the settings of the service that have these names."""
+
+    max_concurrent_requests: int
+    max_documents_in_flight: int
+    max_queue_ms: float
+    overload_queue_ms: float
+    max_connections: int
+    max_body_bytes: int
+    head_timeout_seconds: float
+    body_timeout_seconds: float
+    min_body_rate: int
+    keep_alive_seconds: float
+
+    @classmethod
+    def of(cls, settings: object) -> LoadLimits:
+        """Take them from the settings."""
+        return cls(**{one.name: getattr(settings, one.name) for one in fields(cls)})
+
 
 # --- Requests ---
 
@@ -191,16 +213,16 @@ class Admission:
         taken: whether a request has the turn; only then others wait for it.
     """
 
-    def __init__(self, settings: Settings, meters: Meters) -> None:
+    def __init__(self, limits: LoadLimits, meters: Meters) -> None:
         self.working = self.waiting = self.documents = self.changing = 0
-        self._most = settings.max_concurrent_requests
-        self._most_documents = settings.max_documents_in_flight
+        self._most = limits.max_concurrent_requests
+        self._most_documents = limits.max_documents_in_flight
         self._refused = meters.refused_requests
         self._waited = meters.queue_wait.of()
         self._shown = meters.documents_in_flight.of()
         self._states = meters.accepted
-        self._longest = burst = settings.max_queue_ms / 1e3
-        overload = settings.overload_queue_ms / 1e3
+        self._longest = burst = limits.max_queue_ms / 1e3
+        overload = limits.overload_queue_ms / 1e3
         self._pressure = Pressure(burst, overload, _LEAST)
         self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE) for lane in LANES}
         self._usual: dict[Kind, _Usual] = {}
@@ -554,7 +576,7 @@ class Connections:
         stuck: whether that lasts for a minute. Overload does not do that; something in this process is broken.
     """
 
-    def __init__(self, settings: Settings, meters: Meters) -> None:
+    def __init__(self, limits: LoadLimits, meters: Meters) -> None:
         self.buffer = memoryview(bytearray(_READ))
         self.draining = self.stuck = False
         self.refusing: float | None = None
@@ -566,15 +588,15 @@ class Connections:
         #: There was no room for these; they also wait for the client to close its side.
         self._refused: Waiting = {}
         self._stalled: dict[Connection, float] = {}
-        self._settings = settings
+        self._limits = limits
         self._meters = meters
         self._open = meters.connections.of()
         self._all: set[Connection] = set()
         #: These read on in a later turn of the event loop; and until when connections may read in this turn.
         self._later: deque[Connection] = deque()
         self._reading = 0.0
-        self._most_held = _BODIES * settings.max_body_bytes
-        self._limit = settings.max_connections
+        self._most_held = _BODIES * limits.max_body_bytes
+        self._limit = limits.max_connections
         self._ended: Counter[str] = Counter()
         self._logged = self._counted = -_QUIET
         self._stopping: float | None = None
@@ -713,36 +735,36 @@ class Connections:
     def _look(self) -> None:
         """End what has taken too long."""
         now = monotonic()
-        settings = self._settings
+        limits = self._limits
         if self.refusing is not None and any(connection.working for connection in self._all):
             self.refusing = None
         self._show()
         self._close_idle(now)
-        for connection in _older(self.heads, now - settings.head_timeout_seconds):
+        for connection in _older(self.heads, now - limits.head_timeout_seconds):
             if connection.held:
-                detail = f"the request's head did not arrive within {settings.head_timeout_seconds:g} s"
+                detail = f"the request's head did not arrive within {limits.head_timeout_seconds:g} s"
                 connection.give_up(Problem(408, detail), "head_timeout")
             else:
                 connection.drop()
         for connection in [*self.bodies]:
             elapsed = now - connection.since
-            if elapsed > settings.body_timeout_seconds:
-                detail = f"the request's body did not arrive within {settings.body_timeout_seconds:g} s"
-            elif elapsed > _GRACE and connection.arrived < settings.min_body_rate * (elapsed - _GRACE):
-                detail = f"the request's body arrives at less than {settings.min_body_rate} bytes a second"
+            if elapsed > limits.body_timeout_seconds:
+                detail = f"the request's body did not arrive within {limits.body_timeout_seconds:g} s"
+            elif elapsed > _GRACE and connection.arrived < limits.min_body_rate * (elapsed - _GRACE):
+                detail = f"the request's body arrives at less than {limits.min_body_rate} bytes a second"
             else:
                 continue
             connection.give_up(Problem(408, detail), "body_timeout")
         for connection in [*_older(self.ending, now - _LINGER), *_older(self._refused, now - _LINGER)]:
-            if not connection.flushing or now - connection.since > settings.body_timeout_seconds:
+            if not connection.flushing or now - connection.since > limits.body_timeout_seconds:
                 connection.drop()
         for connection, since in [*self._stalled.items()]:
-            if now - since > settings.body_timeout_seconds:
+            if now - since > limits.body_timeout_seconds:
                 self.note("slow_reader")
                 connection.drop()
         if now - self._counted >= 1.0:
             self._counted = now
-            self._limit = min(settings.max_connections, _room() + len(self._all))
+            self._limit = min(limits.max_connections, _room() + len(self._all))
         if self._ended and now - self._logged >= _QUIET:
             self._logged = now
             ended = ", ".join(f"{reason} {count}" for reason, count in sorted(self._ended.items()))
@@ -751,7 +773,7 @@ class Connections:
         self._timer = asyncio.get_running_loop().call_later(_LOOK, self._look)
 
     def _close_idle(self, now: float) -> None:
-        seconds = self._settings.keep_alive_seconds
+        seconds = self._limits.keep_alive_seconds
         if self._stopping is not None:
             if now - self._stopping < _FAREWELL:
                 return

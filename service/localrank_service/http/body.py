@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import READER
+from localrank_service.http.aside import READER
 from localrank_service.http.problems import Problem
 
 if sys.version_info >= (3, 14):

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 
-from localrank_service.aside import PERMIT
 from localrank_service.http.admission import ALWAYS, Refusal, overloaded
+from localrank_service.http.aside import PERMIT
 from localrank_service.http.messages import Chunks, Head, Heads, head_of
 from localrank_service.http.problems import FAILED, MEDIA_TYPE, Problem
 

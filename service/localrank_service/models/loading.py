@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from localrank.artifact import read_manifest
 from localrank.errors import ArtifactError, ArtifactNotFound, LocalRankError
 from localrank.registry.versions import ALIASES, CHAMPION, Reference, Registry
-from localrank_service.aside import beside
+from localrank_service.http.aside import beside
 from localrank_service.http.problems import Problem, problem_of
 from localrank_service.models.live import LiveModel
 

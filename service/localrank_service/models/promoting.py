@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from localrank.errors import ArtifactError
 from localrank.registry.versions import Registry
-from localrank_service.aside import beside
+from localrank_service.http.aside import beside
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:

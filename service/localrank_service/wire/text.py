@@ -19,7 +19,7 @@ import orjson
 
 from localrank.native import texts as compiled
 from localrank.native.texts import MOST_LEVELS
-from localrank_service.aside import give_way
+from localrank_service.http.aside import give_way
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire import uncompiled
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from localrank_service.http.admission import Admission, Connections
+from localrank_service.http.admission import Admission, Connections, LoadLimits
 from localrank_service.http.keyring import Keyring
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
@@ -158,8 +158,8 @@ class Worker:
     ) -> None:
         self.settings = Settings(**settings)
         self.meters = Meters()
-        self.connections = Connections(self.settings, self.meters)
-        self.admission = Admission(self.settings, self.meters)
+        self.connections = Connections(LoadLimits.of(self.settings), self.meters)
+        self.admission = Admission(LoadLimits.of(self.settings), self.meters)
         self.server = ServerState()
         self.server.default_headers = [(b"server", b"ours")]
         self.config = Config(

@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import RANKER, READER, Lane
 from localrank_service.http import admission as module
 from localrank_service.http.admission import (
     WHY,
     Admission,
     Claim,
     Kind,
+    LoadLimits,
     PeerState,
     Pressure,
     Refusal,
     overloaded,
 )
+from localrank_service.http.aside import RANKER, READER, Lane
 from localrank_service.http.problems import Problem, Reason
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.meters import Meters
@@ -40,8 +41,12 @@ def pressed(mean: float, *, burst: float = 0.25, overload: float = 0.001, least:
     return pressure
 
 
+def admissions_with(meters: Meters, **settings: Any) -> Admission:
+    return Admission(LoadLimits.of(Settings(**settings)), meters)
+
+
 def admissions(**settings: Any) -> Admission:
-    return Admission(Settings(**settings), Meters())
+    return admissions_with(Meters(), **settings)
 
 
 class Connection:
@@ -474,11 +479,11 @@ def test_what_is_refused_is_counted_by_its_reason() -> None:
     meters = Meters()
     refused = meters.refused_requests
 
-    few = Admission(Settings(max_concurrent_requests=1), meters)
+    few = admissions_with(meters, max_concurrent_requests=1)
     arrived(few)
     assert isinstance(few.admit(Connection(), KIND), Refusal)
     assert (1.0, 0.0, 0.0) == tuple(refused.of(reason)[0] for reason in ("requests", "queue", "documents"))
-    lists = Admission(Settings(max_documents_in_flight=10), meters)
+    lists = admissions_with(meters, max_documents_in_flight=10)
     arrived(lists).hold(8)
     with pytest.raises(Problem):
         arrived(lists).hold(8)
@@ -510,7 +515,7 @@ async def test_a_request_is_counted_from_its_arrival_to_its_end_and_once() -> No
 @pytest.mark.anyio
 async def test_the_time_in_the_queue_is_measured(clock: Clock) -> None:
     meters = Meters()
-    admission = Admission(Settings(), meters)
+    admission = admissions_with(meters)
     waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(2)]
     asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 0.25))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from localrank_service.aside import PERMIT
 from localrank_service.http.admission import Claim
+from localrank_service.http.aside import PERMIT
 from localrank_service.http.messages import head_of
 from localrank_service.http.problems import Problem
 from tests.service.http.scripted import Worker, arrive, feed, request, settle

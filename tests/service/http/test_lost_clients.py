@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank_service.aside import LANES, PERMIT, READER
 from localrank_service.http import admission as module
+from localrank_service.http.aside import LANES, PERMIT, READER
 from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed, request, settle
 
 if TYPE_CHECKING:

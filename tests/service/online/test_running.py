@@ -22,7 +22,7 @@ from localrank.features.contract import FeatureContract
 from localrank.journal import Logged
 from localrank.rankings import team_draft
 from localrank.registry.versions import Registry
-from localrank_service.http.admission import Admission
+from localrank_service.http.admission import Admission, LoadLimits
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import OVERLOAD, TIMEOUT, Degraded
 from localrank_service.models.live import LiveModel, LiveModels, addresses_of
@@ -592,7 +592,7 @@ class Alone:
         self.live.replace(addresses_of(models), {})
         self.meters = Meters()
         self.workers = Workers(None)
-        admission = Admission(Settings(), self.meters)
+        admission = Admission(LoadLimits.of(Settings()), self.meters)
         self.store = ExperimentStore(file, None)
         self.experiments = Experiments(self.store, self.live, None, self.workers, self.meters, admission)
         self.beside = Beside()

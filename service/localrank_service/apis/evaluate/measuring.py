@@ -15,7 +15,7 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
-from localrank_service.aside import give_way, giving_way
+from localrank_service.http.aside import give_way, giving_way
 from localrank_service.http.problems import Problem
 from localrank_service.reranking import rank_plainly
 from localrank_service.wire.answer import Timing

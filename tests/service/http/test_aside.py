@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import ClientDisconnect
 
-from localrank_service import aside
-from localrank_service.aside import PERMIT, Lane
+from localrank_service.http import aside
+from localrank_service.http.aside import PERMIT, Lane
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
