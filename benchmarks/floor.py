@@ -1,6 +1,7 @@
 """What a request costs beside what it cannot cost less than.
 
     python -m benchmarks.floor [--documents 100,1000] [--features 136] [--repeats 7] [--out FILE]
+    python -m benchmarks.floor --layers [--documents 20,100,1000] [--features 46] [--repeats 7]
 
 The floor is an empty FastAPI handler that is sent the same body, and the bare arithmetic: decode the numbers, subtract
 the mean, one covariance product, one symmetric eigensolve for the leading directions, one score product, one sort, by
@@ -10,11 +11,16 @@ interleaved; ``ms`` are medians of CPU time per request of the whole process.
 
 The target is the empty handler and 1.5 times the bare arithmetic, with a bootstrap interval (95 %) for the median
 over repeats. The exit code is 1 if a request costs more than the target.
+
+``--layers`` measures without a network, in this process: the application answers a request that is handed to it, and
+beside it `Ranker.rank` orders the same documents. What the application takes more is what its layers cost: reading,
+checking, counting, writing. Microseconds of CPU per request, medians over repeats.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import tempfile
 import time
@@ -31,11 +37,15 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import arrivals, idle, results, served_models, servers
 from localrank.commands.output import print_table
+from localrank_service.app import create_app
+from localrank_service.models.live import LiveModel
+from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
     from localrank.arrays import Matrix
+    from localrank.ranker import Ranker
 
 #: Times the bare arithmetic that a request should cost above the empty handler.
 TARGET = 1.5
@@ -105,6 +115,80 @@ def served(server: servers.Server, request: bytes, count: int) -> float:
     return 1e3 * (server.cpu() - before) / count
 
 
+async def layers(ranker: Ranker, documents: Matrix, wire: str, repeats: int) -> results.Row:
+    """Measure a request to the application in this process, and its ranking alone."""
+    app = create_app(Settings(), models=[LiveModel("demo", 1, ranker)])
+    body = {"npy": served_models.as_npy, "JSON": served_models.as_json}[wire](documents)
+    headers = [(b"host", b"localhost"), (b"content-type", PATHS[wire].encode()), (b"accept", b"*/*")]
+    headers.append((b"content-length", b"%d" % len(body)))
+    statuses: list[int] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    async def request() -> None:
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/rerank",
+            "query_string": b"",
+            "headers": [*headers],
+        }
+        await app(scope, receive, send)
+
+    async def rank() -> None:
+        ranker.rank(documents)
+
+    count = int(np.clip(50_000 // len(documents), 100, 1000))
+    found: list[list[float]] = []
+    for _ in range(repeats + 1):
+        found.append([])
+        for call in (request, rank):
+            begun = time.process_time_ns()
+            for _ in range(count):
+                await call()
+            found[-1].append((time.process_time_ns() - begun) / count / 1e3)
+    if set(statuses) != {200}:
+        raise RuntimeError(f"expected status 200 only, found {set(statuses)}")
+    each: Matrix = np.array(found[1:])  # the first warms caches
+    whole, ranking = map(float, np.median(each, axis=0))
+    return {
+        "wire": wire,
+        "documents": len(documents),
+        "request_us": whole,
+        "ranking_us": ranking,
+        "layers_us": float(np.median(each[:, 0] - each[:, 1])),
+        "interval": results.interval((each[:, 0] - each[:, 1]).tolist()),
+    }
+
+
+def show_layers(sizes: list[int], n_features: int, repeats: int) -> None:
+    """Print what the layers of the application cost."""
+    ranker = served_models.ranker(100, n_features)
+    with threadpool_limits(1):
+        rows = [
+            asyncio.run(layers(ranker, served_models.documents(size, n_features), wire, repeats))
+            for size in sizes
+            for wire in DECODERS
+        ]
+    print_table(
+        ("wire", "documents", "request µs", "ranking µs", "layers µs", "interval"),
+        [
+            (
+                row["wire"],
+                row["documents"],
+                *(f"{row[name]:.0f}" for name in ("request_us", "ranking_us", "layers_us")),
+                "{:.0f} to {:.0f}".format(*row["interval"]),
+            )
+            for row in rows
+        ],
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -113,6 +197,7 @@ def main() -> int:
     parser.add_argument("--features", type=int, default=136)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--layers", action="store_true", help="measure the application without a network")
     parser.add_argument("--serve", type=int, metavar="PORT", help="only serve the handlers compared with")
     results.add_out(parser)
     options = parser.parse_args()
@@ -120,6 +205,9 @@ def main() -> int:
         uvicorn.run(handlers(options.features), port=options.serve, access_log=False, log_level="warning")
         return 0
     sizes = [int(size) for size in options.documents.split(",")]
+    if options.layers:
+        show_layers(sizes, options.features, options.repeats)
+        return 0
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         served_models.publish(folder, served_models.ranker(options.queries, options.features))

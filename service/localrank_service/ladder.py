@@ -12,7 +12,7 @@ A request without ``timeout_ms`` never comes here, unless the operator lets over
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,8 +23,6 @@ from localrank.routing.route import Route
 from localrank_service.http.problems import Problem
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from localrank.arrays import Matrix, Vector
     from localrank.features.blocks import Cloud
     from localrank.ladder import Rung
@@ -103,22 +101,16 @@ class _Watch:
         self._timing, self._pace, self._documents, self._deadline = timing, pace, documents, deadline
         self._name, self._begun = "", 0.0
 
-    def __call__(self, name: str, /) -> Self:
+    def __call__(self, name: str, /) -> None:
+        now = monotonic()
+        if self._name:
+            self._pace.learn(self._name, self._documents, now - self._begun)
         # Scores that are computed already are always ordered.
-        if name != "order" and monotonic() + self._pace.left(name, self._documents) > self._deadline:
+        if name not in {"order", ""} and now + self._pace.left(name, self._documents) > self._deadline:
+            self._timing("")
             raise _OutOfTime
-        self._name = name
-        return self
-
-    def __enter__(self) -> None:
-        self._timing(self._name).__enter__()
-        self._begun = monotonic()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pace.learn(self._name, self._documents, monotonic() - self._begun)
-        self._timing.__exit__(kind, error, trace)
+        self._timing(name)
+        self._name, self._begun = name, now
 
 
 class _Ladder:
@@ -161,8 +153,10 @@ def rank_in_time(
     rungs = ladder.rungs if options.allow_degraded else ladder.rungs[:1]
     cloud: Cloud | None = None
     try:
-        with _Watch(timing, ladder.shared, count, deadline)("sign"):
-            cloud = model.ranker.contract.cloud(documents)
+        watch = _Watch(timing, ladder.shared, count, deadline)
+        watch("sign")
+        cloud = model.ranker.contract.cloud(documents)
+        watch("")
     except _OutOfTime:
         ladder.shared.forget()
     if cloud is not None:
@@ -182,8 +176,9 @@ def rank_in_time(
             kind="deadline",
         )
     rung_name = REQUEST_ORDER if column is None else FEATURE_ORDER
-    with timing("order"):
-        ranking = _as_sent(count) if column is None else _by_feature(documents[:, column])
+    timing("order")
+    ranking = _as_sent(count) if column is None else _by_feature(documents[:, column])
+    timing("")
     return ranking, Degraded(rung_name, TIMEOUT)
 
 

@@ -15,13 +15,14 @@ from starlette.requests import ClientDisconnect
 
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.features.blocks import Cloud
+from localrank.ranker import Stopwatch
 from localrank_service.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.http.aside import PERMIT, RANKER, READER
 from localrank_service.http.problems import STATUSES, Problem, problem_of
 from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.online.arms import Taking
-from localrank_service.telemetry.observing import OBSERVATION, Lap, Observed
-from localrank_service.wire.answer import Ranked, Timing
+from localrank_service.telemetry.observing import OBSERVATION, Observed
+from localrank_service.wire.answer import Ranked
 from localrank_service.wire.query import Options
 from localrank_service.wire.rules import applied
 
@@ -32,40 +33,17 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from localrank.arrays import Matrix
-    from localrank.ranker import Ranking, Stopwatch
+    from localrank.ranker import Ranking
     from localrank_service.http.admission import Admission
     from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
     from localrank_service.online.experiments import DrawnPart, Experiments
     from localrank_service.service import Service
-    from localrank_service.telemetry.observing import Observation
     from localrank_service.wire.query import Documents
     from localrank_service.wire.rules import Ruled
 
     #: Ranks one query.
     Rank: TypeAlias = Callable[[LiveModel, Documents, Options, Stopwatch], Ranked]
-
-
-class _Laps(Timing):
-    """Also notes when each stage began."""
-
-    __slots__ = ("laps",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.laps: list[Lap] = []
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        stage, laps = self._name, self.laps
-        before = self.milliseconds.get(stage, 0.0)
-        super().__exit__(kind, error, trace)
-        elapsed = self.milliseconds[stage] - before
-        if laps and laps[-1].stage == stage:
-            laps[-1] = Lap(stage, laps[-1].begun, laps[-1].milliseconds + elapsed)
-        else:
-            laps.append(Lap(stage, self._started, elapsed))
 
 
 _P = ParamSpec("_P")
@@ -87,14 +65,14 @@ CELL = 20
 
 
 class Attempt:
-    """One query on its way through the stages; counted however that ends.
+    """One query on its way through the stages: timed by one stopwatch, and observed once, however it ends.
 
     If its request is a trial (header LocalRank-Trial), it counts as work, but not as traffic of users.
 
     Attributes:
         api: the wire, as the metrics name it.
         drawn: the part of the request in an experiment.
-        timing: begun by `begin`, when the whole body is there.
+        timing: of the stages; `begin` starts it when the whole body is there.
     """
 
     __slots__ = (
@@ -102,7 +80,6 @@ class Attempt:
         "_cells",
         "_live",
         "_model",
-        "_observation",
         "_query",
         "_ranked",
         "_scope",
@@ -115,16 +92,15 @@ class Attempt:
     def __init__(self, service: Service, api: str, scope: Scope, query: int = 0) -> None:
         self.api = api
         self.drawn: DrawnPart | None = None
-        self._scope = scope
-        self._live = not scope["trial"]
-        self._query = query
-        self._address: str | None = None
-        self._cells = 0
-        self._observation = OBSERVATION.get()
-        self.begin()
+        self.timing = Stopwatch()
         self._service = service
+        self._scope = scope
+        self._query = query
+        self._live = not scope["trial"]
+        self._address: str | None = None
         self._model: LiveModel | None = None
         self._ranked: Ranked | None = None
+        self._cells = 0
 
     def __enter__(self) -> Self:
         return self
@@ -132,43 +108,34 @@ class Attempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        meters = self._service.meters
+        """Observe how it ended: in the metrics, in the log of impressions, and in the records of its request."""
+        service, model, done = self._service, self._model, self._ranked
         if isinstance(error, Exception):
-            if isinstance(error, Problem):
-                status = error.status
-            elif isinstance(error, ClientDisconnect):
-                status = 499
-            else:
-                status = STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
-            meters.refused(self.api, self._model, status, self.timing.stop()["total"] / 1e3)
-            if self._observation is not None:
-                self._note(self._observation)
-        elif error is None and self._ranked is not None and self._model is not None:
-            done = self._ranked
-            meters.ranked(
+            took = self.timing.stop()
+            service.meters.refused(self.api, model, _status_of(error), took["total"] / 1e3)
+        elif error is None and done is not None and model is not None:
+            took = self.timing.stop()
+            service.meters.ranked(
                 self.api,
-                self._model,
+                model,
                 done.ranking,
                 done.out_of_range,
-                self.timing.stop(),
+                took,
                 degraded=done.degraded,
                 live=self._live,
             )
-            if (impressions := self._service.impressions) is not None and self._live:
-                impressions.show(self.api, self._scope, self._query, done)
-            if self._observation is not None:
-                self._note(self._observation)
-
-    def _note(self, observation: Observation) -> None:
-        """Add the query to the records of its request."""
-        done, laps = self._ranked, self.timing.laps if isinstance(self.timing, _Laps) else []
-        ranking, documents = (None, None) if done is None else (done.ranking, done.documents.matrix)
-        observation.add(Observed(self._model, ranking, documents, self.timing.stop(), laps))
+            if service.impressions is not None and self._live:
+                service.impressions.show(self.api, self._scope, self._query, done)
+        else:
+            # Nobody waits for an answer, or others are counted for it.
+            return
+        if (observation := OBSERVATION.get()) is not None:
+            ranking, documents = (None, None) if done is None else (done.ranking, done.documents.matrix)
+            observation.add(Observed(model, ranking, documents, took, self.timing.laps()))
 
     def begin(self) -> None:
-        """Start measuring."""
-        observation = self._observation
-        self.timing: Timing = Timing() if observation is None or not observation.laps else _Laps()
+        """Start measuring, with the stage of reading."""
+        self.timing.start("decode")
 
     async def find(
         self,
@@ -189,32 +156,31 @@ class Attempt:
         """
         service = self._service
         self._address = address
-        with self.timing("decode"):
-            model = None
-            if found is not None:
-                if len(found) >= MOST_MODELS and address not in found:
-                    said = f"expected at most {MOST_MODELS} different models in one request, found another"
-                    raise Problem(422, f"{said}; send several requests", pointer=at)
-                model = found.setdefault(address, None)
-            model = model or service.live.find(address) or await service.resolve(address, self._scope, at=at)
+        model = None
+        if found is not None:
+            if len(found) >= MOST_MODELS and address not in found:
+                said = f"expected at most {MOST_MODELS} different models in one request, found another"
+                raise Problem(422, f"{said}; send several requests", pointer=at)
+            model = found.setdefault(address, None)
+        model = model or service.live.find(address) or await service.resolve(address, self._scope, at=at)
         self._model = model
         if found is not None:
             found[address] = model
         return model
 
-    async def read(self, read: Callable[_P, _T], cost: int, *arguments: _P.args, **named: _P.kwargs) -> _T:
-        """Return what ``read`` makes of the arguments, in a thread if it costs as much as a large body."""
-        with self.timing("decode"):
-            if cost < LARGE_BODY:
-                return read(*arguments, **named)
-            return await READER.run(cost, read, *arguments, **named)
+    async def run(self, function: Callable[_P, _T], cost: int, *given: _P.args, **named: _P.kwargs) -> _T:
+        """Return what a function that reads or writes returns, in a thread if it costs as much as a large body.
 
-    async def write(self, write: Callable[_P, _T], cost: int, *arguments: _P.args, **named: _P.kwargs) -> _T:
-        """Return what ``write`` makes of the arguments, in a thread if it writes as much as a large body holds."""
+        Args:
+            function: to be called.
+            cost: bytes that it reads, or writes besides contributions.
+            given: its arguments.
+            named: its arguments.
+        """
         cost += CELL * self._cells
         if cost < LARGE_BODY:
-            return write(*arguments, **named)
-        return await READER.run(cost, write, *arguments, **named)
+            return function(*given, **named)
+        return await READER.run(cost, function, *given, **named)
 
     async def rank(
         self,
@@ -265,6 +231,7 @@ class Attempt:
         given = model, documents, options, self.timing
         if work < LARGE:
             return rank(*given)
+        self.timing("")  # waiting is no stage
         return await RANKER.run(work, rank, *given)
 
     def _claim_contributions(self, model: LiveModel, n_documents: int, options: Options) -> None:
@@ -344,16 +311,17 @@ def rank_plainly(model: LiveModel, documents: Documents, options: Options, timin
     try:
         if options.explain != "none":
             # One cloud for both, so that nothing is computed twice.
-            with timing("sign"):
-                asked = ranker.contract.cloud(documents.matrix)
+            timing("sign")
+            asked = ranker.contract.cloud(documents.matrix)
         ranking = ranker.rank(asked, stage=timing)
     except LocalRankError as error:
         raise _located(error, documents) from None
     by_rules, ruled = _ruled(ranking, documents, options, timing)
     explanation = None
     if isinstance(asked, Cloud):
-        with timing("explain"):
-            explanation = explain(model, asked, replace(ranking, order=by_rules.order), options)
+        timing("explain")
+        explanation = explain(model, asked, replace(ranking, order=by_rules.order), options)
+        timing("")
     out_of_range = ranker.contract.out_of_range(documents.matrix)
     return Ranked(
         *(model.name, model.version, ranker, options, documents, by_rules, explanation, out_of_range),
@@ -409,8 +377,19 @@ def _ruled(
 ) -> tuple[Ranking, Ruled | None]:
     if not options.pin and not options.boost:
         return ranking, None
-    with timing("order"):
-        return applied(ranking, documents, options)
+    timing("order")
+    found = applied(ranking, documents, options)
+    timing("")
+    return found
+
+
+def _status_of(error: Exception) -> int:
+    """Return the status that the request of this error is counted with."""
+    if isinstance(error, Problem):
+        return error.status
+    if isinstance(error, ClientDisconnect):
+        return 499
+    return STATUSES.get(type(error), 500) if isinstance(error, LocalRankError) else 500
 
 
 def _located(error: LocalRankError, documents: Documents) -> Problem:

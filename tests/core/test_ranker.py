@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from localrank import ranker
 from localrank.errors import ScoringFailed
 from localrank.features.contract import FeatureContract
 from localrank.points.signature import PcaRepresentation
@@ -70,6 +71,41 @@ def test_every_stage_is_measured_in_the_order_run() -> None:
 
     assert ["sign", "route", "score", "order"] == list(stopwatch.milliseconds)
     assert all(milliseconds >= 0 for milliseconds in stopwatch.milliseconds.values())
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time is the last of these."""
+    times = [100.0]
+    monkeypatch.setattr(ranker, "perf_counter", lambda: times[-1])
+    return times
+
+
+def test_a_stage_lasts_until_the_next_one_and_goes_on_if_it_begins_again(clock: list[float]) -> None:
+    stopwatch = Stopwatch()
+    clock.append(102.0)
+    stopwatch.start("decode")
+    for at, stage in ((103.0, "decode"), (105.0, "sign"), (106.0, ""), (108.0, "decode"), (112.0, "")):
+        clock.append(at)
+        stopwatch(stage)
+    clock.append(115.0)
+
+    assert [("decode", 102.0, 3e3), ("sign", 105.0, 1e3), ("decode", 108.0, 4e3)] == stopwatch.laps()
+    assert {"decode": 7e3, "sign": 1e3} == stopwatch.milliseconds
+    assert {"decode": 7e3, "sign": 1e3, "total": 13e3} == stopwatch.stop()
+
+
+def test_times_are_rounded_to_a_tenth_of_a_microsecond_and_stay(clock: list[float]) -> None:
+    stopwatch = Stopwatch()
+    stopwatch("decode")
+    clock.append(100.00123456)
+
+    first = dict(stopwatch.stop())
+    clock.append(200.0)
+    stopwatch("late")
+
+    assert {"decode": 1.2346, "total": 1.2346} == first == stopwatch.stop()
+    assert 100.0 == stopwatch.begun
 
 
 def test_equal_scores_keep_the_callers_order() -> None:

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localrank.client import AsyncClient
 from localrank.ladder import FIRST_TREES, GLOBAL, ROUTED, first_part, rungs_of
+from localrank.ranker import Stopwatch
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer, TreesScorer
 from localrank_service import ladder
 from localrank_service.app import create_app
@@ -22,7 +23,6 @@ from localrank_service.ladder import Pace
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.reranking import under_pressure
-from localrank_service.wire.answer import Timing
 from localrank_service.wire.query import Documents, Options
 from tests.core.examples import example_queries, example_ranker
 
@@ -319,8 +319,8 @@ def test_overload_takes_a_lower_rung_the_longer_requests_wait(
     rank = under_pressure(Admission(), 0.5)  # type: ignore[arg-type]
     documents = Documents(queries[0], None, lambda _document, _feature: "")
 
-    found = rank(slow, documents, Options(), Timing())
-    forbidden = rank(slow, documents, Options(allow_degraded=False), Timing())
+    found = rank(slow, documents, Options(), Stopwatch())
+    forbidden = rank(slow, documents, Options(allow_degraded=False), Stopwatch())
 
     assert (None if rung is None else (rung, "overload")) == found.degraded
     assert forbidden.degraded is None
@@ -342,9 +342,9 @@ def test_scores_of_the_last_rungs_say_their_order(tiny_model: LiveModel, still: 
     rows = matrix([1, 5, 0, 0], [1, np.nan, 0, 0], [1, 7, 0, 0])
     past = still[-1] - 1.0
 
-    sent, why = ladder.rank_in_time(tiny_model, rows, Options(timeout_ms=1.0), Timing(), past)
+    sent, why = ladder.rank_in_time(tiny_model, rows, Options(timeout_ms=1.0), Stopwatch(), past)
     by, how = ladder.rank_in_time(
-        tiny_model, rows, Options(timeout_ms=1.0, fallback_feature="pagerank"), Timing(), past
+        tiny_model, rows, Options(timeout_ms=1.0, fallback_feature="pagerank"), Stopwatch(), past
     )
 
     assert ([3.0, 2.0, 1.0], [0, 1, 2]) == (sent.scores.tolist(), sent.order.tolist())
@@ -365,7 +365,7 @@ def test_documents_that_all_lack_the_feature_keep_their_order(
     rows = matrix([1, np.nan, 0, 0], [1, np.nan, 0, 0])
     options = Options(timeout_ms=1.0, fallback_feature="pagerank")
 
-    found, _ = ladder.rank_in_time(tiny_model, rows, options, Timing(), still[-1] - 1.0)
+    found, _ = ladder.rank_in_time(tiny_model, rows, options, Stopwatch(), still[-1] - 1.0)
 
     assert ([0.0, 0.0], [0, 1]) == (found.scores.tolist(), found.order.tolist())
 
@@ -377,7 +377,7 @@ def test_an_unknown_feature_is_refused_even_if_there_is_time(
     options = Options(timeout_ms=1.0, fallback_feature="x", timeout_at=at)
 
     with pytest.raises(Problem) as caught:
-        ladder.rank_in_time(tiny_model, matrix([1, 2, 3, 4]), options, Timing(), float("inf"))
+        ladder.rank_in_time(tiny_model, matrix([1, 2, 3, 4]), options, Stopwatch(), float("inf"))
 
     assert (422, expected, "fallback_feature: the model has no feature 'x'") == (
         caught.value.status,
@@ -393,7 +393,7 @@ def test_who_allows_no_cheaper_ranking_is_told_so_where_the_timeout_stands(
     options = Options(timeout_ms=1234.5, allow_degraded=False, timeout_at=at)
 
     with pytest.raises(Problem) as caught:
-        ladder.rank_in_time(tiny_model, matrix([1, 2, 3, 4]), options, Timing(), still[-1] - 1.0)
+        ladder.rank_in_time(tiny_model, matrix([1, 2, 3, 4]), options, Stopwatch(), still[-1] - 1.0)
 
     assert (504, at, "deadline") == (caught.value.status, caught.value.pointer, caught.value.kind)
     assert "the timeout of 1234.5 ms has passed" in caught.value.detail
@@ -405,8 +405,8 @@ def test_a_ranking_may_end_exactly_at_its_deadline(
     model = LiveModel("new", 1, make_ranker(missing="zero"))
     rows = matrix([1, 2, 3, 4], [4, 3, 2, 1])
 
-    exactly = ladder.rank_in_time(model, rows, Options(timeout_ms=1.0), Timing(), still[-1])
-    late = ladder.rank_in_time(model, rows, Options(timeout_ms=1.0), Timing(), still[-1] - 1e-6)
+    exactly = ladder.rank_in_time(model, rows, Options(timeout_ms=1.0), Stopwatch(), still[-1])
+    late = ladder.rank_in_time(model, rows, Options(timeout_ms=1.0), Stopwatch(), still[-1] - 1e-6)
 
     assert None is exactly[1]
     assert model.ranker.rank(rows).scores.tolist() == exactly[0].scores.tolist()
@@ -431,8 +431,8 @@ def test_overload_takes_the_second_rung_or_the_last(
 ) -> None:
     alone = LiveModel("alone", 1, example_ranker("global", "linear"))
 
-    _, lower = ladder.rank_lower(slow, queries[0], Timing(), lowest=lowest)
-    _, same = ladder.rank_lower(alone, example_queries(1)[0], Timing(), lowest=lowest)
+    _, lower = ladder.rank_lower(slow, queries[0], Stopwatch(), lowest=lowest)
+    _, same = ladder.rank_lower(alone, example_queries(1)[0], Stopwatch(), lowest=lowest)
 
     assert (name, "overload") == lower
     assert same is None

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from localrank.errors import ArtifactNotFound, InvalidDocuments, ScoringFailed
+from localrank.ranker import Stopwatch
 from localrank_service import reranking
 from localrank_service.http.aside import PERMIT
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import Degraded
 from localrank_service.reranking import Attempt, rank_plainly, under_pressure
 from localrank_service.telemetry.observing import OBSERVATION
-from localrank_service.wire.answer import Timing
 from localrank_service.wire.query import Documents, Options
 
 if TYPE_CHECKING:
@@ -109,11 +109,9 @@ async def test_a_body_goes_to_a_thread_from_a_mebibyte_on(
 ) -> None:
     attempt = Attempt(service(), "rerank", SCOPE)
 
-    assert (1, 2) == await attempt.read(lambda *given, more: (*given, more), cost, 1, more=2)
-    assert (1, 2) == await attempt.write(lambda *given, more: (*given, more), cost, 1, more=2)
+    assert (1, 2) == await attempt.run(lambda *given, more: (*given, more), cost, 1, more=2)
 
-    assert aside * 2 == lanes["READER"].units
-    assert ["decode"] == list(attempt.timing.milliseconds)
+    assert aside == lanes["READER"].units
 
 
 @pytest.mark.parametrize(
@@ -198,7 +196,7 @@ async def test_a_large_answer_is_written_in_a_thread_however_small_its_request(
     attempt = Attempt(service(), "rerank_npy", dict(SCOPE))
     await attempt.rank(tiny_model, many, Options(explain="contributions"))
 
-    await attempt.write(lambda: b"", 0)
+    await attempt.run(lambda: b"", 0)
 
     assert [20 * 4 * 2**14] == lanes["READER"].units
 
@@ -277,16 +275,16 @@ def test_overload_lowers_a_ranking_beyond_its_share_only(
 ) -> None:
     taken: list[bool] = []
 
-    def lower(model: LiveModel, matrix: Matrix, timing: Timing, *, lowest: bool) -> Any:
+    def lower(model: LiveModel, matrix: Matrix, timing: Stopwatch, *, lowest: bool) -> Any:
         taken.append(lowest)
         return model.ranker.rank(matrix, stage=timing), Degraded("global", "overload")
 
     monkeypatch.setattr(reranking, "rank_lower", lower)
     rank = under_pressure(SimpleNamespace(strain=lambda: strain), 0.5)  # type: ignore[arg-type]
 
-    found = rank(tiny_model, documents(), Options(), Timing())
-    strict = rank(tiny_model, documents(), Options(allow_degraded=False), Timing())
-    explained = rank(tiny_model, documents(), Options(explain="route"), Timing())
+    found = rank(tiny_model, documents(), Options(), Stopwatch())
+    strict = rank(tiny_model, documents(), Options(allow_degraded=False), Stopwatch())
+    explained = rank(tiny_model, documents(), Options(explain="route"), Stopwatch())
 
     assert ([] if lowest is None else [lowest]) == taken
     assert (None if lowest is None else Degraded("global", "overload")) == found.degraded
@@ -299,7 +297,7 @@ def test_what_was_ranked_is_told_in_full(tiny_model: LiveModel) -> None:
     matrix = np.array([[1, 2, 3, 4], [1e9, 2, 3, 4]], np.float32)
     given, options = documents(matrix), Options(top_n=1)
 
-    found = rank_plainly(tiny_model, given, options, Timing())
+    found = rank_plainly(tiny_model, given, options, Stopwatch())
 
     assert ("tiny", 3, tiny_model.ranker, options, given, None) == (
         found.name,
@@ -323,7 +321,7 @@ def test_an_error_says_where_in_the_request_the_document_is(tiny_model: LiveMode
     missing = np.array([[1, 2, 3, 4], [np.nan, 2, 3, 4]], np.float32)
 
     with pytest.raises(Problem) as caught:
-        rank(tiny_model, documents(missing), Options(timeout_ms=1.0), Timing())
+        rank(tiny_model, documents(missing), Options(timeout_ms=1.0), Stopwatch())
 
     assert (422, "/at/1/0", "invalid-documents") == (
         caught.value.status,
@@ -339,26 +337,34 @@ def test_an_error_of_no_document_points_nowhere() -> None:
     assert None is reranking._located(InvalidDocuments("x"), documents()).pointer
 
 
-async def test_laps_are_noted_if_they_are_wanted() -> None:
-    """A stage that begins again at once goes on; one that begins again later is another lap."""
+async def test_a_request_that_is_recorded_learns_of_each_query_once(tiny_model: LiveModel) -> None:
     noted: list[Any] = []
-    token = OBSERVATION.set(SimpleNamespace(laps=True, add=noted.append))  # type: ignore[arg-type]
+    token = OBSERVATION.set(SimpleNamespace(add=noted.append))  # type: ignore[arg-type]
     try:
-        attempt = Attempt(service(), "rerank", SCOPE)
+        refused = Attempt(service(), "rerank", SCOPE)
+        refused.begin()
+        with pytest.raises(Problem), refused:
+            raise Problem(400, "x")
+        with Attempt(service(), "rerank", SCOPE) as attempt:
+            attempt.begin()
+            ranked = await attempt.rank(tiny_model, documents())
     finally:
         OBSERVATION.reset(token)
-    for stage in ("decode", "decode", "sign", "decode"):
-        with attempt.timing(stage):
-            pass
 
-    error = Problem(400, "x")
-    attempt.__exit__(type(error), error, None)
+    first, second = noted
+    assert (None, None, None, ["decode"]) == (*first[:3], [lap.stage for lap in first.laps])
+    assert (tiny_model, ranked.ranking) == second[:2]
+    assert ["decode", "sign", "route", "score", "order"] == [lap.stage for lap in second.laps]
+    assert attempt.timing.stop() == second.milliseconds
 
-    [observed] = noted
-    assert ["decode", "sign", "decode"] == [lap.stage for lap in observed.laps]
-    assert (None, None, None) == (observed.model, observed.ranking, observed.documents)
-    spent = sum(lap.milliseconds for lap in observed.laps if lap.stage == "decode")
-    assert attempt.timing.milliseconds["decode"] == pytest.approx(spent)
-    begun = [lap.begun for lap in observed.laps]
-    assert sorted(begun) == begun
-    assert all(lap.milliseconds > 0 for lap in observed.laps)
+
+async def test_waiting_for_a_thread_is_no_stage(tiny_model: LiveModel, lanes: dict[str, Lane]) -> None:
+    many = documents(np.random.default_rng(0).standard_normal((2**17, 4)).astype(np.float32))
+    attempt = Attempt(service(), "rerank", SCOPE)
+    attempt.begin()
+
+    await attempt.rank(tiny_model, many)
+
+    decoded, signed, *_ = attempt.timing.laps()
+    assert 1 == len(lanes["RANKER"].units)
+    assert decoded.begun + decoded.milliseconds / 1e3 < signed.begun

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from localrank.features.contract import FeatureContract
+    from localrank.ranker import Stopwatch
     from localrank_service.service import Service
-    from localrank_service.wire.answer import Ranked, Timing
+    from localrank_service.wire.answer import Ranked
 
 #: Of the query string of ``POST /v1/adapters/ENGINE``; any other is refused by name.
 ADAPTER = (
@@ -292,20 +293,20 @@ class AdaptedQuery:
             )
 
 
-def encode(query: AdaptedQuery, ranked: Ranked, timing: Timing, request_id: str) -> bytes:
+def encode(query: AdaptedQuery, ranked: Ranked, timing: Stopwatch, request_id: str) -> bytes:
     """Return the response in the new order; ``localrank`` beside the engine's own members says how it came about."""
     engine, ranking = query.engine, ranked.ranking
-    with timing("encode"):
-        order = ranked.options.shown(ranking.order)
-        scores = ranking.scores.tolist()
-        hits = query.scored(order.tolist(), scores)
-        page: dict[str, Any] = _as_sent(query.page)
-        page[engine.hits] = hits
-        if engine.best in page:
-            page[engine.best] = max(scores, default=None)
-        answer = _as_sent(query.top)
-        answer[engine.page] = page
-        encoded = {name: orjson.Fragment(orjson.dumps(value)) for name, value in answer.items()}
+    timing("encode")
+    order = ranked.options.shown(ranking.order)
+    scores = ranking.scores.tolist()
+    hits = query.scored(order.tolist(), scores)
+    page: dict[str, Any] = _as_sent(query.page)
+    page[engine.hits] = hits
+    if engine.best in page:
+        page[engine.best] = max(scores, default=None)
+    answer = _as_sent(query.top)
+    answer[engine.page] = page
+    encoded = {name: orjson.Fragment(orjson.dumps(value)) for name, value in answer.items()}
     return orjson.dumps(
         encoded
         | {
@@ -466,9 +467,9 @@ async def _adapt(engine: str, request: Request) -> Response:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         asked = request.query_params.multi_items() if request.scope["query_string"] else ()
-        query = await attempt.read(read, len(body), engine, body, asked, service.limits)
+        query = await attempt.run(read, len(body), engine, body, asked, service.limits)
         model = await attempt.find(query.options.model, at=None)
-        documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+        documents = await attempt.run(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
-        content = await attempt.write(encode, len(body), query, ranked, attempt.timing, request_id)
+        content = await attempt.run(encode, len(body), query, ranked, attempt.timing, request_id)
         return Answer(content, server_timing(attempt.timing.stop()))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
+from localrank.ranker import Stopwatch
 from localrank_service.apis.openapi import BODY, KEY, ROWS, Schema, closed, operation
 from localrank_service.apis.rerank import reader
 from localrank_service.apis.rerank.reader import RERANK
@@ -20,7 +21,7 @@ from localrank_service.http.body import media_type, read_body
 from localrank_service.http.direct import Answer, DirectRoute
 from localrank_service.http.problems import FAILED, Problem
 from localrank_service.reranking import Attempt
-from localrank_service.wire.answer import Timing, server_timing
+from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import check_query_string, names_of
 from localrank_service.wire.text import list_in
 
@@ -71,8 +72,8 @@ async def rerank_batch(request: Request) -> Response:
         media_type(request.headers, ("application/json",))
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
-        timing = Timing()
-        queries = await attempt.read(split, len(body), body, service.limits)
+        timing = Stopwatch()
+        queries = await attempt.run(split, len(body), body, service.limits)
     answers: list[dict[str, Any]] = []
     room, warnings, written = service.limits.max_documents, _MOST_WARNINGS, 0
     models: dict[str | None, LiveModel | None] = {}
@@ -103,7 +104,7 @@ async def rerank_batch(request: Request) -> Response:
         await asyncio.sleep(0)
     milliseconds = timing.stop()
     members = {"request_id": request_id, "answers": answers, "timings_ms": milliseconds}
-    content = await attempt.write(orjson.dumps, written, members)
+    content = await attempt.run(orjson.dumps, written, members)
     return Answer(content, server_timing(milliseconds))
 
 
@@ -121,9 +122,9 @@ async def _answer(
     request_id: str = request.scope["request_id"]
     with Attempt(service, "rerank_batch", request.scope, position) as attempt:
         attempt.begin()
-        query = await attempt.read(reader.JsonQuery.read, len(body), body, service.limits)
+        query = await attempt.run(reader.JsonQuery.read, len(body), body, service.limits)
         model = await attempt.find(query.options.model, found=models)
-        documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+        documents = await attempt.run(query.documents, query.cost, model.ranker.contract)
         n_documents = len(documents.matrix)
         if n_documents > room:
             raise Problem(
@@ -134,4 +135,4 @@ async def _answer(
             )
         ranked = await attempt.rank(model, documents, query.options)
         given = ranked, attempt.timing, request_id, most_warnings
-        return await attempt.write(reader.encode, len(body), *given), ranked
+        return await attempt.run(reader.encode, len(body), *given), ranked

@@ -34,8 +34,9 @@ from localrank_service.wire.text import Elements, refuse
 
 if TYPE_CHECKING:
     from localrank.arrays import Vector
+    from localrank.ranker import Stopwatch
     from localrank_service.service import Service
-    from localrank_service.wire.answer import Ranked, Timing
+    from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Limits
     from localrank_service.wire.text import Text
 
@@ -106,25 +107,24 @@ class CohereQuery(JsonQuery):
         return document["features"], None
 
 
-def encode(ranked: Ranked, timing: Timing, request_id: str, returned: list[Text] | None) -> bytes:
-    """Return the answer; ``encode`` covers the results, the timings are added after it."""
+def encode(ranked: Ranked, timing: Stopwatch, request_id: str, returned: list[Text] | None) -> bytes:
+    """Return the answer; its timings are added last."""
     options, ranking = ranked.options, ranked.ranking
-    with timing("encode"):
-        order = options.shown(ranking.order)
-        scores = ranking.scores[order]
-        columns = zip(order.tolist(), logistic(scores).tolist(), scores.tolist(), strict=True)
-        results: list[dict[str, Any]] = [
-            {"index": index, "relevance_score": relevance, "score": score}
-            for index, relevance, score in columns
-        ]
-        if ranked.ruled is not None:
-            for result in results:
-                result.update(ranked.ruled.of(result["index"]))
-        if returned is not None:
-            # Left out altogether otherwise: clients take a null for a document.
-            for result in results:
-                result["document"] = orjson.Fragment(returned[result["index"]].content)
-        encoded = orjson.Fragment(orjson.dumps(results))
+    timing("encode")
+    order = options.shown(ranking.order)
+    scores = ranking.scores[order]
+    columns = zip(order.tolist(), logistic(scores).tolist(), scores.tolist(), strict=True)
+    results: list[dict[str, Any]] = [
+        {"index": index, "relevance_score": relevance, "score": score} for index, relevance, score in columns
+    ]
+    if ranked.ruled is not None:
+        for result in results:
+            result.update(ranked.ruled.of(result["index"]))
+    if returned is not None:
+        # Left out altogether otherwise: clients take a null for a document.
+        for result in results:
+            result["document"] = orjson.Fragment(returned[result["index"]].content)
+    encoded = orjson.Fragment(orjson.dumps(results))
     warnings = [f"{one['code']}: {one['feature']} in {one['count']} documents" for one in warnings_of(ranked)]
     return orjson.dumps(
         {
@@ -186,12 +186,12 @@ async def rerank(request: Request) -> Response:
             check_query_string(request.scope["query_string"], _TABLE)
             body = await read_body(request, service.settings.max_body_bytes)
             attempt.begin()
-            query = await attempt.read(CohereQuery.read, len(body), body, service.limits)
+            query = await attempt.run(CohereQuery.read, len(body), body, service.limits)
             model = await attempt.find(query.options.model)
-            documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+            documents = await attempt.run(query.documents, query.cost, model.ranker.contract)
             ranked = await attempt.rank(model, documents, query.options)
-            returned = await attempt.read(query.returned, query.cost)
-            content = await attempt.write(encode, len(body), ranked, attempt.timing, request_id, returned)
+            returned = await attempt.run(query.returned, query.cost)
+            content = await attempt.run(encode, len(body), ranked, attempt.timing, request_id, returned)
             return Answer(content, server_timing(attempt.timing.stop()))
     except Problem as problem:
         # What Cohere's own errors hold.

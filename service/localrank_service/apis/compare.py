@@ -23,8 +23,9 @@ from localrank_service.wire.answer import results, route_members, server_timing,
 from localrank_service.wire.members import TEXT, Member, by_name, check_query_string
 
 if TYPE_CHECKING:
+    from localrank.ranker import Stopwatch
     from localrank_service.service import Service
-    from localrank_service.wire.answer import Ranked, Timing
+    from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Limits
 
 #: Of ``POST /v1/compare``; any other is refused by name.
@@ -74,33 +75,33 @@ class CompareQuery(JsonQuery):
         return self._members.get("baseline"), candidate
 
 
-def encode(baseline: Ranked, candidate: Ranked, timing: Timing, request_id: str) -> bytes:
+def encode(baseline: Ranked, candidate: Ranked, timing: Stopwatch, request_id: str) -> bytes:
     """Return the answer; the timings are added after the rest."""
     top_n = baseline.options.top_n
-    with timing("compare"):
-        ranks = ranks_of(baseline.ranking.order), ranks_of(candidate.ranking.order)
-        n_documents = len(ranks[0])
-        tau = kendall_tau(baseline.ranking.scores, candidate.ranking.scores)
-        agreement: dict[str, Any] = {
-            "kendall_tau": None if math.isnan(tau) else tau,
-            "rbo": rank_biased_overlap(*ranks),
-            "overlap": {str(k): overlap(*ranks, k) for k in DEPTHS if k <= n_documents},
-        }
-        ids = baseline.documents.ids
-        moves = []
-        for index in baseline.ranking.order.tolist():
-            before, after = int(ranks[0][index]) + 1, int(ranks[1][index]) + 1
-            if top_n is not None and min(before, after) > top_n:
-                continue
-            moves.append(
-                {
-                    "index": index,
-                    **({} if ids is None else {"id": ids[index]}),
-                    "baseline": before,
-                    "candidate": after,
-                    "move": before - after,
-                }
-            )
+    timing("compare")
+    ranks = ranks_of(baseline.ranking.order), ranks_of(candidate.ranking.order)
+    n_documents = len(ranks[0])
+    tau = kendall_tau(baseline.ranking.scores, candidate.ranking.scores)
+    agreement: dict[str, Any] = {
+        "kendall_tau": None if math.isnan(tau) else tau,
+        "rbo": rank_biased_overlap(*ranks),
+        "overlap": {str(k): overlap(*ranks, k) for k in DEPTHS if k <= n_documents},
+    }
+    ids = baseline.documents.ids
+    moves = []
+    for index in baseline.ranking.order.tolist():
+        before, after = int(ranks[0][index]) + 1, int(ranks[1][index]) + 1
+        if top_n is not None and min(before, after) > top_n:
+            continue
+        moves.append(
+            {
+                "index": index,
+                **({} if ids is None else {"id": ids[index]}),
+                "baseline": before,
+                "candidate": after,
+                "move": before - after,
+            }
+        )
     return orjson.dumps(
         {
             "request_id": request_id,
@@ -144,11 +145,12 @@ async def compare(request: Request) -> Response:
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
-        query = await attempt.read(CompareQuery.read, len(body), body, service.limits)
+        query = await attempt.run(CompareQuery.read, len(body), body, service.limits)
         ranked = []
         for address, at in zip(query.addresses, ("/baseline", "/candidate"), strict=True):
+            attempt.timing("decode")
             model = await attempt.find(address, at=at)
-            documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+            documents = await attempt.run(query.documents, query.cost, model.ranker.contract)
             ranked.append(await attempt.rank(model, documents, query.options, alone=True))
-        content = await attempt.write(encode, len(body), ranked[0], ranked[1], attempt.timing, request_id)
+        content = await attempt.run(encode, len(body), ranked[0], ranked[1], attempt.timing, request_id)
         return Answer(content, server_timing(attempt.timing.stop()))

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import threading
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -36,7 +36,6 @@ MOST_NUMBERS: Final = 4_000_000
 OVERLAP: Final = 10
 #: Seconds after which the thread looks again whether requests are being answered.
 _PAUSE: Final = 1e-3
-_NOTHING: Final = nullcontext()
 
 
 class Job(NamedTuple):
@@ -96,18 +95,15 @@ class Shadow:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(done)
 
-    def _stage(self, _name: str, /) -> AbstractContextManager[object]:
+    def _stage(self, _name: str, /) -> None:
         """Wait until nothing is to be answered."""
         admission = self._admission
         while admission.working and not self._closed:
             sleep(_PAUSE)
-        return _NOTHING
 
     def _agreement(self, job: Job) -> tuple[float, float, float]:
         """Return how far the candidate's ranking agrees with the answer, by tau, rank-biased overlap and overlap."""
-        self._stage("wait")
         ranking = job.running.candidate.ranker.rank(job.documents, stage=self._stage)
-        self._stage("compare")
         ranks = ranks_of(job.answered.order), ranks_of(ranking.order)
         tau = kendall_tau(job.answered.scores, ranking.scores)
         return tau, rank_biased_overlap(*ranks), overlap(*ranks, OVERLAP)

@@ -65,8 +65,6 @@ class AccessLog:
 class LogLine:
     """The log line of one request."""
 
-    laps = False
-
     def __init__(self, log: AccessLog) -> None:
         self._log = log
 

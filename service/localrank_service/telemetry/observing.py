@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from localrank.arrays import Matrix
-    from localrank.ranker import Ranking
+    from localrank.ranker import Lap, Ranking
     from localrank_service.models.live import LiveModel
     from localrank_service.telemetry.access import AccessLog
     from localrank_service.telemetry.spans import Spans
@@ -28,20 +28,6 @@ if TYPE_CHECKING:
 
 #: How many queries of one request have their stages noted; a request may hold thousands.
 _MOST_QUERIES = 64
-
-
-class Lap(NamedTuple):
-    """One stage of one query.
-
-    Attributes:
-        stage: its name.
-        begun: when, as `time.perf_counter` has it.
-        milliseconds: how long, as ``timings_ms`` has it.
-    """
-
-    stage: str
-    begun: float
-    milliseconds: float
 
 
 class Observed(NamedTuple):
@@ -52,7 +38,7 @@ class Observed(NamedTuple):
         ranking: its result; ``None`` if it was refused.
         documents: what was ranked.
         milliseconds: its stages and their ``total``.
-        laps: its stages as they were run; empty unless they are recorded.
+        laps: its stages as they were run.
     """
 
     model: LiveModel | None
@@ -64,11 +50,6 @@ class Observed(NamedTuple):
 
 class Recorder(Protocol):
     """Notes one request."""
-
-    @property
-    def laps(self) -> bool:
-        """Whether it wants to know when each stage began."""
-        ...
 
     def finish(self, observation: Observation, status: int, route: str) -> None:
         """Note the request, which was answered."""
@@ -86,10 +67,9 @@ class Observation:
         begun: when it began, as `time.perf_counter` has it.
         queries: those that were ranked or refused, up to some number.
         n_queries: how many that were.
-        laps: whether a recorder wants to know when each stage began.
     """
 
-    __slots__ = ("_token", "begun", "laps", "method", "n_queries", "queries", "recorders", "scope", "trace")
+    __slots__ = ("_token", "begun", "method", "n_queries", "queries", "recorders", "scope", "trace")
 
     def __init__(self, scope: Scope, method: str, trace: Trace | None, recorders: list[Recorder]) -> None:
         self.begun = time.perf_counter()
@@ -97,7 +77,6 @@ class Observation:
         self.method = method
         self.trace = trace
         self.recorders = recorders
-        self.laps = any(recorder.laps for recorder in recorders)
         self.queries: list[Observed] = []
         self.n_queries = 0
         self._token: Token[Observation | None] | None = OBSERVATION.set(self) if recorders else None

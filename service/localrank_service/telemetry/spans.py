@@ -123,7 +123,6 @@ class RequestSpan:
         self._span = span
         # From one clock to the other: stages are measured with the one that never jumps.
         self._shift = begun - time.perf_counter_ns()
-        self.laps = span.is_recording()
 
     @property
     def trace(self) -> Trace:
@@ -136,7 +135,7 @@ class RequestSpan:
     def finish(self, observation: Observation, status: int, route: str) -> None:
         """End the span, with one for each stage below it."""
         span = self._span
-        if not self.laps:
+        if not span.is_recording():
             return
         scope = observation.scope
         ended = time.perf_counter_ns() + self._shift

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-
-from localrank.ranker import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,30 +23,6 @@ if TYPE_CHECKING:
 
 #: The arms of an experiment. The first two are also its teams.
 BASELINE, CANDIDATE, INTERLEAVED = "baseline", "candidate", "interleaved"
-
-
-class Timing(Stopwatch):
-    """A stopwatch for the stages that also knows the whole.
-
-    Attributes:
-        begun: when, as `time.perf_counter` has it.
-    """
-
-    __slots__ = ("_stopped", "begun")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun = perf_counter()
-        self._stopped: Mapping[str, float] | None = None
-
-    def stop(self) -> Mapping[str, float]:
-        """Return the stages and their ``total`` in milliseconds, the same whenever it is asked."""
-        if self._stopped is None:
-            # To a tenth of a microsecond. Rounding to a whole number takes half as long as rounding to four places.
-            rounded = {stage: round(elapsed * 1e4) / 1e4 for stage, elapsed in self.milliseconds.items()}
-            rounded["total"] = round((perf_counter() - self.begun) * 1e7) / 1e4
-            self._stopped = rounded
-        return self._stopped
 
 
 class Part(NamedTuple):

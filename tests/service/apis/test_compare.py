@@ -10,12 +10,12 @@ import orjson
 import pytest
 from scipy.stats import kendalltau
 
-from localrank.ranker import Ranking
+from localrank.ranker import Ranking, Stopwatch
 from localrank.routing.route import Route
 from localrank_service.apis import compare
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
-from localrank_service.wire.answer import Ranked, Timing
+from localrank_service.wire.answer import Ranked
 from localrank_service.wire.query import Documents, Limits, Options
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def side(
 
 
 def compared(baseline: Ranked, candidate: Ranked) -> Any:
-    return orjson.loads(compare.encode(baseline, candidate, Timing(), "the-id"))
+    return orjson.loads(compare.encode(baseline, candidate, Stopwatch(), "the-id"))
 
 
 def test_moves_are_ranks_before_and_after_in_the_baseline_s_order(tiny_model: LiveModel) -> None:

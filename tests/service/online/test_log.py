@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from localrank.journal import FEEDBACK, Logged, RecordFile, journals_in
+from localrank.ranker import Stopwatch
 from localrank_service.online import impressions as log_module
 from localrank_service.online.files import LEAST_BYTES, Files
 from localrank_service.online.impressions import Event, ImpressionLog
 from localrank_service.process.settings import Settings
 from localrank_service.reranking import rank_plainly
 from localrank_service.telemetry.meters import Meters
-from localrank_service.wire.answer import Timing
 from localrank_service.wire.query import Documents, Options
 from localrank_service.wire.rules import Ruled
 
@@ -320,7 +320,7 @@ async def test_stats_say_how_the_log_is(
 def ranked(tiny_model: LiveModel) -> Ranked:
     """One answer, of two documents."""
     matrix = np.array([[1, 2, 3, 4], [4, 3, 2, 1]], np.float32)
-    return rank_plainly(tiny_model, Documents(matrix, ["a", "b"], lambda *_: ""), Options(), Timing())
+    return rank_plainly(tiny_model, Documents(matrix, ["a", "b"], lambda *_: ""), Options(), Stopwatch())
 
 
 def made(folder: Path, *, share: float = 1.0) -> ImpressionLog:

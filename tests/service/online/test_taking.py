@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect
 
+from localrank.ranker import Stopwatch
 from localrank.rankings import METHODS
 from localrank_service.http.problems import Problem
 from localrank_service.ladder import Degraded
@@ -18,7 +20,7 @@ from localrank_service.online.arms import Taking, coins
 from localrank_service.online.definition import defined
 from localrank_service.online.experiments import DrawnPart, Running
 from localrank_service.reranking import rank_plainly
-from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part, Timing
+from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part
 from localrank_service.wire.query import Documents, Options
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ class Trial:
     """Two versions that rank the opposite way, of which each may fail or answer more cheaply."""
 
     def __init__(self, one: LiveModel, other: LiveModel, **members: Any) -> None:
-        self.experiments, self.timing = Counting(), Timing()
+        self.experiments = Counting()
+        self.timing: Any = SimpleNamespace(milliseconds={})
         self.one = one
         self.errors: dict[int, Exception] = {}
         self.degraded: dict[int, Degraded] = {}
@@ -80,7 +83,7 @@ class Trial:
         self.timing.milliseconds["decode"] = self.timing.milliseconds.get("decode", 0.0) + 2000.0
         if (error := self.errors.get(model.version)) is not None:
             raise error
-        ranked = rank_plainly(model, documents, options, Timing())
+        ranked = rank_plainly(model, documents, options, Stopwatch())
         return replace(ranked, degraded=self.degraded.get(model.version))
 
     async def part(self, arm: str, options: Options = Options()) -> Ranked:  # noqa: B008
@@ -194,7 +197,7 @@ async def test_the_baseline_is_to_blame_for_its_own_failures_only(
 async def test_interleaving_mixes_both_rankings(method: str, depth: int, trial: Callable[..., Trial]) -> None:
     one = trial(kind="interleaving", method=method, depth=depth, salt="s")
     first, second = (
-        rank_plainly(model, DOCUMENTS, Options(), Timing()).ranking.order
+        rank_plainly(model, DOCUMENTS, Options(), Stopwatch()).ranking.order
         for model in (one.one, one.running.candidate)
     )
     expected = METHODS[method](first, second, depth, coins(b"", "s", "r-1"))
@@ -304,7 +307,7 @@ async def test_the_own_ranking_of_the_baseline_is_kept_for_shadows(
     arm: str, trial: Callable[..., Trial]
 ) -> None:
     one = trial(kind="interleaving") if arm == INTERLEAVED else trial()
-    own = rank_plainly(one.one, DOCUMENTS, Options(), Timing()).ranking.order.tolist()
+    own = rank_plainly(one.one, DOCUMENTS, Options(), Stopwatch()).ranking.order.tolist()
 
     await one.part(arm)
 

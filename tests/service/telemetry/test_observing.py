@@ -30,8 +30,7 @@ def test_a_request_of_which_nothing_is_noted_costs_less_than_a_microsecond() -> 
 class Recorder:
     """Keeps what it is told."""
 
-    def __init__(self, *, laps: bool) -> None:
-        self.laps = laps
+    def __init__(self) -> None:
         self.told: list[tuple[int, str]] = []
 
     def finish(self, _observation: Observation, status: int, route: str) -> None:
@@ -47,20 +46,8 @@ def test_all_queries_are_counted_and_the_first_64_kept() -> None:
     assert 63.0 == observation.queries[-1].milliseconds["total"]
 
 
-def test_stages_are_timed_if_any_recorder_asks() -> None:
-    recorders: list[Any] = [Recorder(laps=False), Recorder(laps=True)]
-
-    wanted = []
-    for some in ([], recorders[:1], recorders):
-        observation = Observation(SCOPE, "POST", None, some)
-        wanted.append(observation.laps)
-        observation.finish(200, "/v1/rerank")
-
-    assert [False, False, True] == wanted
-
-
 def test_an_observation_is_at_hand_until_it_is_finished_and_every_recorder_is_told_once() -> None:
-    recorders: list[Any] = [Recorder(laps=False), Recorder(laps=False)]
+    recorders: list[Any] = [Recorder(), Recorder()]
     before = OBSERVATION.get()
 
     observation = Observation(SCOPE, "POST", None, recorders)

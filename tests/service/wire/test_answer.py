@@ -9,11 +9,9 @@ import pytest
 
 from localrank.ranker import Ranking
 from localrank.routing.route import Route
-from localrank_service.wire import answer
 from localrank_service.wire.answer import (
     Part,
     Ranked,
-    Timing,
     experiment_members,
     route_members,
     server_timing,
@@ -34,27 +32,6 @@ def ranked(
     ranking = Ranking(np.arange(1), np.zeros(1), Route("none", None), dict(imputed or {}))
     documents = Documents(np.zeros((1, 4), np.float32), None, lambda _document, _feature: "", ignored or {})
     return Ranked("m", 1, RANKER, Options(), documents, ranking, None, 0, experiment=part)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time is the last of these."""
-    times = [100.0]
-    monkeypatch.setattr(answer, "perf_counter", lambda: times[-1])
-    return times
-
-
-def test_times_are_rounded_to_a_tenth_of_a_microsecond_and_stay(clock: list[float]) -> None:
-    timing = Timing()
-    timing.milliseconds["decode"] = 1.23456789
-    clock.append(100.00123456)
-
-    first = dict(timing.stop())
-    clock.append(200.0)
-    timing.milliseconds["late"] = 1.0
-
-    assert {"decode": 1.2346, "total": 1.2346} == first == timing.stop()
-    assert 100.0 == timing.begun
 
 
 def test_the_header_has_what_the_answer_has() -> None:

@@ -15,10 +15,10 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.metrics import Judgements
+from localrank.ranker import Stopwatch
 from localrank_service.http.aside import give_way, giving_way
 from localrank_service.http.problems import Problem
 from localrank_service.reranking import rank_plainly
-from localrank_service.wire.answer import Timing
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class EvaluationRun:
         routes: Counter[str] = Counter()
         for position, one in enumerate(queries):
             self._wait(position, len(queries))
-            timing = Timing()
+            timing = Stopwatch()
             try:
                 ranking = rank_plainly(self._model, one.documents, _PLAIN, timing).ranking
             except Problem as problem:
@@ -115,8 +115,9 @@ class EvaluationRun:
                 if self._exam.body is None and problem.pointer is not None:
                     problem.pointer = f"/queries/{position}{problem.pointer}"
                 raise
-            latencies.append(timing.stop()["total"])
-            stages.update(timing.milliseconds)
+            took = dict(timing.stop())
+            latencies.append(took.pop("total"))
+            stages.update(took)
             scores.append(ranking.scores)
             routes["global" if ranking.route.cluster is None else str(ranking.route.cluster)] += 1
         return _joined(scores), latencies, stages, routes

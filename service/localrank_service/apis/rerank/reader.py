@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Array, Matrix
     from localrank.features.contract import FeatureContract
-    from localrank_service.wire.answer import Ranked, Timing
+    from localrank.ranker import Stopwatch
+    from localrank_service.wire.answer import Ranked
 
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
@@ -118,11 +119,11 @@ def members_of(body: bytes, table: Mapping[str, Member], limits: Limits) -> dict
     return {name: member if name in _LARGE else member.value() for name, member in members.items()}
 
 
-def encode(ranked: Ranked, timing: Timing, request_id: str, most_warnings: int | None = None) -> bytes:
-    """Return the answer; ``encode`` covers the results, the timings are added after it."""
+def encode(ranked: Ranked, timing: Stopwatch, request_id: str, most_warnings: int | None = None) -> bytes:
+    """Return the answer; its timings are added last."""
     part = ranked.experiment
-    with timing("encode"):
-        listed = results(ranked)
+    timing("encode")
+    listed = results(ranked)
     answer = {
         "request_id": request_id,
         "model": ranked.name,

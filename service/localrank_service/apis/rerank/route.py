@@ -75,14 +75,14 @@ async def rerank(request: Request) -> Response:
         query: RequestQuery
         if binary:
             asked = request.query_params.multi_items() if request.scope["query_string"] else ()
-            query = await attempt.read(npy.read, 0, body, asked, service.limits)
+            query = await attempt.run(npy.read, 0, body, asked, service.limits)
         else:
             check_query_string(request.scope["query_string"], _TABLE)
-            query = await attempt.read(reader.JsonQuery.read, len(body), body, service.limits)
+            query = await attempt.run(reader.JsonQuery.read, len(body), body, service.limits)
         at = None if binary else "/model"
         model = await attempt.find(query.options.model, at=at)
-        documents = await attempt.read(query.documents, query.cost, model.ranker.contract)
+        documents = await attempt.run(query.documents, query.cost, model.ranker.contract)
         ranked = await attempt.rank(model, documents, query.options)
         cost = 0 if binary else len(body)
-        content = await attempt.write(reader.encode, cost, ranked, attempt.timing, request_id)
+        content = await attempt.run(reader.encode, cost, ranked, attempt.timing, request_id)
         return Answer(content, server_timing(attempt.timing.stop()))

@@ -149,9 +149,9 @@ async def infer(request: Request) -> Response:
         body = await read_body(request, service.settings.max_body_bytes)
         attempt.begin()
         declared = headers.get(v2.HEADER_LENGTH)
-        call = await attempt.read(v2.read, len(body), body, declared, service.limits)
+        call = await attempt.run(v2.read, len(body), body, declared, service.limits)
         model = await attempt.find(_address(**request.path_params), at=None)
-        queries, ids = await attempt.read(call.queries, call.cost, model.ranker.contract)
+        queries, ids = await attempt.run(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
         rungs: list[str] = []
         answered, part = (model.name, model.version), None
@@ -172,17 +172,17 @@ async def infer(request: Request) -> Response:
             for stage, elapsed in other.timing.stop().items():
                 further[stage] = further.get(stage, 0.0) + elapsed
             await asyncio.sleep(0)
-        with attempt.timing("encode"):
-            content, header_length = await attempt.write(
-                v2.encode,
-                len(body),
-                call,
-                answered,
-                rankings,
-                ids,
-                rungs if any(rungs) else (),
-                part=part,
-            )
+        attempt.timing("encode")
+        content, header_length = await attempt.run(
+            v2.encode,
+            len(body),
+            call,
+            answered,
+            rankings,
+            ids,
+            rungs if any(rungs) else (),
+            part=part,
+        )
         own = attempt.timing.stop()
         milliseconds = {stage: round(elapsed + further.get(stage, 0.0), 4) for stage, elapsed in own.items()}
     sent = {"server-timing": server_timing(milliseconds)}
@@ -191,7 +191,7 @@ async def infer(request: Request) -> Response:
     # Only where just one encoding is asked for: general clients list all that they know, and floats hardly shrink.
     accepted = headers.get("accept-encoding", "").strip().lower()
     if (compress := _COMPRESS.get(accepted)) is not None:
-        content = await attempt.write(compress, len(content) * _COMPRESSING, content)
+        content = await attempt.run(compress, len(content) * _COMPRESSING, content)
         sent |= {"content-encoding": accepted, "vary": "accept-encoding"}
     kind = "application/json" if header_length is None else "application/octet-stream"
     return Response(content, media_type=kind, headers=sent)
