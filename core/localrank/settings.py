@@ -152,7 +152,7 @@ def from_fields(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         if name not in known:
             what = "table" if isinstance(value, Mapping) else "setting"
             raise InvalidConfiguration(
-                f"{where}: unknown {what} {name!r}{_alias(name, known) or did_you_mean(name, known)} "
+                f"{where}: unknown {what} {name!r}{alias(name, known) or did_you_mean(name, known)} "
                 f"(expected: {', '.join(known) or 'none'})"
             )
     settled = {name: _fitting(value, known[name], where) for name, value in values.items()}
@@ -198,6 +198,7 @@ def settle(component: Any) -> None:
 #: Names of settings in LightGBM, XGBoost and scikit-learn, if they have another name here. Here it is LightGBM's main
 #: name.
 _ALIASES = {
+    "method": "name type kind algorithm",
     "num_iterations": "n_estimators num_trees num_round num_rounds num_boost_round nrounds n_iter max_iter iterations",
     "learning_rate": "eta shrinkage_rate",
     "num_leaves": "max_leaves max_leaf max_leaf_nodes num_leaf",
@@ -217,7 +218,7 @@ _ALIASES = {
 _CALLED = {alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()}
 
 
-def _alias(name: object, known: Iterable[str]) -> str:
+def alias(name: object, known: Iterable[str]) -> str:
     """Return what a setting of another library is called here, if it is known here."""
     ours = _CALLED.get(str(name))
     return f"; it is called {ours!r} here" if ours in set(known) else ""

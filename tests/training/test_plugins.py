@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,6 +147,30 @@ def test_what_cannot_be_used_is_refused(
     assert 2 == main(["train", "x.txt", "--learner", entry.split(maxsplit=1)[0]])
 
     assert said in capsys.readouterr().err
+
+
+def test_a_plug_in_with_the_name_of_our_learner_stops_only_runs_that_name_it(
+    install: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Defaults mean LocalRank's own; the default method names RankSVM, LambdaMART and the blend of them."""
+    entries = "\n".join(f"{name} = own:Rocchio" for name in ("ranksvm", "blend", "lambdamart", "extra_trees"))
+    install("own", rocchio(), learners=entries)
+    both = "learner 'ranksvm': expected one component of this name, found 2: LocalRank itself, own 1.0"
+    written = tmp_path / "run.toml"
+    written.write_text('[learner]\nmethod = "blend"\n[[learner.members]]\nmethod = "ranksvm"\n')
+
+    defaults = [TrainingConfig.read(method=name).learner for name in (None, "global", "knn", "adaptive_ward")]
+
+    assert ["blend", "ranksvm", "ranksvm", "lambdamart"] == [one.method for one in defaults]
+    assert all(one.kind.__module__.startswith("localrank_training.") for one in defaults)
+    for written_with in ({"learner": "ranksvm"}, {"overrides": ["learner.method=ranksvm"]}):
+        with pytest.raises(InvalidConfiguration, match=re.escape(both)):
+            TrainingConfig.read(**written_with)
+    for table in ({"method": "ranksvm"}, {"method": ["linear", "ranksvm"]}):
+        with pytest.raises(InvalidConfiguration, match=re.escape(both)):
+            TrainingConfig.from_tables({"learner": table})
+    with pytest.raises(InvalidConfiguration, match="learner 'blend': expected one component"):
+        TrainingConfig.read(written)
 
 
 def test_a_method_is_a_dict_of_tables(install: Callable[..., Path]) -> None:

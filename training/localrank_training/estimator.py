@@ -25,6 +25,7 @@ from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.frames import as_numbers, columns_of, is_missing, names_of
 from localrank.metrics import Judgements
 from localrank.registry.versions import Registry
+from localrank.settings import checked
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
 from localrank_training.data.tables import IDS, weights_of
@@ -32,7 +33,7 @@ from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.publishing.publish import publish as publish_trained
 from localrank_training.report.figures import report_of
 from localrank_training.run.train import train
-from localrank_training.settings.config import TrainingConfig, read_tables
+from localrank_training.settings.config import TrainingConfig, check_learners, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -181,11 +182,13 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
             tables = read_tables(self.config, self.method, learner=self.learner)
             for name, value in (self.settings or {}).items():
                 table, _, key = name.rpartition(".")
+                if table == "learner":
+                    check_learners({key: value})
                 if table:
                     tables[table] = {**tables.get(table, {}), key: value}
                 else:
                     tables[key] = value
-            return TrainingConfig.from_tables(tables, "LocalRanker")
+            return checked(TrainingConfig, tables, "LocalRanker")
 
     def _read(self, X: Any, qid: Any, y: Any = None, *, reset: bool = False) -> tuple[_Rows, Any]:
         """Check the input as scikit-learn does; with ``reset`` remember the columns, else compare them."""

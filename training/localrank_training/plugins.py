@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 
 class Components(Mapping[str, T]):
-    """Components of one kind; LocalRank's own come first."""
+    """Components of one kind; LocalRank's own come first.
+
+    A plug-in may have the name of one of LocalRank's own. Defaults mean LocalRank's; a configuration that names it is refused.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Components(Mapping[str, T]):
 
         Raises:
             KeyError: there is none of this name.
-            InvalidConfiguration: a plug-in cannot be imported or is something else, or two components have this name.
+            InvalidConfiguration: a plug-in cannot be imported or is something else, or two plug-ins have this name.
         """
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
@@ -82,6 +85,19 @@ class Components(Mapping[str, T]):
             raise InvalidConfiguration(no_such(self.what, name, self))
         return self[name]
 
+    def check_written(self, name: str) -> None:
+        """Refuse a name that somebody wrote and that stands for two components.
+
+        Raises:
+            InvalidConfiguration: they have this name.
+        """
+        claims = self._claims(name)
+        if len(claims) + (name in self.ours) > 1:
+            owners = [*(["LocalRank itself"] if name in self.ours else []), *sorted(map(_origin, claims))]
+            raise InvalidConfiguration(
+                f"{self.what} {name!r}: expected one component of this name, found {len(owners)}: {', '.join(owners)}"
+            )
+
     def plugins(self) -> list[EntryPoint]:
         """Return what installed distributions register."""
         # Only commands that name or list components wait for this import.
@@ -89,17 +105,15 @@ class Components(Mapping[str, T]):
 
         return list(entry_points(group=self.group))
 
+    def _claims(self, name: str) -> list[EntryPoint]:
+        return [entry for entry in self.plugins() if entry.name == name]
+
     def _load(self, name: str) -> T:
-        claims = [entry for entry in self.plugins() if entry.name == name]
-        if len(claims) + (name in self.ours) > 1:
-            owners = [*(["LocalRank itself"] if name in self.ours else []), *sorted(map(_origin, claims))]
-            raise InvalidConfiguration(
-                f"{self.what} {name!r}: expected one component of this name, found {len(owners)}: {', '.join(owners)}"
-            )
-        if not claims:
+        if name in self.ours:
             ours = self.ours[name]
             return pkgutil.resolve_name(ours) if isinstance(ours, str) else ours
-        (entry,) = claims
+        self.check_written(name)
+        (entry,) = self._claims(name)
         try:
             found = entry.load()
         # Whatever a module of somebody else does when it is imported.

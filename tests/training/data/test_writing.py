@@ -177,6 +177,19 @@ def test_the_name_says_the_format(name: str, to: str) -> None:
         assert to == writing.format_of(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("x.docx", ".docx"), ("x.docx.gz", ".docx.gz"), ("x.tar.zst", ".tar.zst"), ("x.7", ".7")],
+)
+def test_an_unknown_ending_is_refused(name: str, found: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        writing.format_of(name)
+
+    assert f"{name}: expected a name in .txt, .txt.gz, .txt.zst, .parquet or .arrow, found {found}" == str(
+        caught.value
+    )
+
+
 # ------------------------------------------------------------------------------------------------------------ text
 
 
@@ -653,14 +666,14 @@ def test_folds_of_uneven_sizes_are_whole(tmp_path: Path) -> None:
 
 
 FRACTIONS = "expected two or three fractions above 0 that add up to 1, found "
-EITHER = "expected either fractions or folds to split by, found both or neither"
+EITHER = "expected either fractions or folds to split by, found "
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, EITHER),
-        ({"folds": 3, "fractions": [0.5, 0.5]}, EITHER),
+        ({}, f"{EITHER}neither"),
+        ({"folds": 3, "fractions": [0.5, 0.5]}, f"{EITHER}both"),
         ({"folds": 2}, "expected 3 to 4 folds of 4 queries, found 2"),
         ({"folds": 5}, "expected 3 to 4 folds of 4 queries, found 5"),
         ({"fractions": [0.5, 0.6]}, f"{FRACTIONS}0.5, 0.6"),

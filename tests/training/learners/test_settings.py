@@ -50,6 +50,7 @@ def test_what_is_left_out_is_ranksvm_with_its_own_choices() -> None:
         ({"C": []}, "^run.toml: C: expected at least one value to choose from, found none$"),
         ({"C": [1, -1]}, "^run.toml: C: expected more than 0, found -1.0$"),
         ({"c": 1}, "^run.toml: unknown setting 'c'"),
+        ({"name": "lambdamart"}, "^run.toml: unknown setting 'name'; it is called 'method' here$"),
     ],
 )
 def test_a_table_that_is_no_learner_is_refused(table: dict[str, Any], sentence: str) -> None:

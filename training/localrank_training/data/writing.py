@@ -129,23 +129,29 @@ SUFFIXES: dict[Format, str] = {
     "parquet": ".parquet",
     "arrow": ".arrow",
 }
+#: Endings of names of plain text.
+_PLAIN = ("", ".txt")
 #: The names of tables of text.
 _TABLE = re.compile(r"(\.(csv|tsv|json|jsonl))(\.gz|\.zst)?$", re.IGNORECASE)
 
 
 def format_of(path: str | Path) -> Format:
-    """Return the format that a name asks for: ``.gz``, ``.zst``, ``.parquet``, ``.arrow``, else text.
+    """Return the format that a name asks for; a name without an ending asks for text.
 
     Raises:
-        InvalidData: it asks for CSV or JSON, which can only be read.
+        InvalidData: it asks for CSV or JSON, which can only be read, or for something unknown.
     """
+    expected = f"{path}: expected a name in .txt, .txt.gz, .txt.zst, .parquet or .arrow, found "
     if table := _TABLE.search(str(path)):
-        raise InvalidData(
-            f"{path}: expected a name in .txt, .txt.gz, .txt.zst, .parquet or .arrow, found {table[1]}, which "
-            "can be read but not written"
-        )
-    suffix = Path(path).suffix.removeprefix(".")
-    return cast("Format", suffix) if suffix in {"gz", "zst", "parquet", "arrow"} else "text"
+        raise InvalidData(f"{expected}{table[1]}, which can be read but not written")
+    inner, ending = Path(Path(path).stem).suffix.lower(), Path(path).suffix.lower()
+    if ending in {".gz", ".zst"} and inner in _PLAIN:
+        return "gz" if ending == ".gz" else "zst"
+    if ending in {".parquet", ".arrow"}:
+        return "parquet" if ending == ".parquet" else "arrow"
+    if ending not in _PLAIN:
+        raise InvalidData(f"{expected}{inner if ending in {'.gz', '.zst'} else ''}{ending}")
+    return "text"
 
 
 #: Bytes of documents that are held while they are converted.
@@ -261,7 +267,8 @@ def split(
     """
     # What costs nothing to check comes before the data are read, which may take minutes.
     if (fractions is None) == (folds is None):
-        raise InvalidConfiguration("expected either fractions or folds to split by, found both or neither")
+        found = "neither" if folds is None else "both"
+        raise InvalidConfiguration(f"expected either fractions or folds to split by, found {found}")
     names = None if fractions is None else _parts(fractions)
     out = Path(out)
     if out.exists():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from localrank.errors import InvalidConfiguration
-from localrank.settings import settings_of
+from localrank.settings import alias, settings_of
 from localrank_training.learners.catalogue import LEARNERS, make
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ class LearnerSettings:
         method = settings.pop("method", cls().method)
         if not isinstance(method, str):
             raise InvalidConfiguration(f"{where}: method: expected a name, found {method!r}")
+        # The learner itself does not know that its name is a setting here.
+        for name in settings:
+            if (hint := alias(name, ("method",))) and name not in _names(LEARNERS.named(method)):
+                raise InvalidConfiguration(f"{where}: unknown setting {name!r}{hint}")
         try:
             made = cls(method, settings)
         except InvalidConfiguration as error:
@@ -82,6 +86,10 @@ class LearnerSettings:
                     f"{where or f'learner {self.method!r}'}: {name}: expected at least one value to choose from, found none"
                 )
         return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
+
+
+def _names(kind: type[Learner]) -> set[str]:
+    return {one.name for one in settings_of(kind)}
 
 
 def _takes_list(hint: object) -> bool:

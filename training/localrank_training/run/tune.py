@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from localrank.settings import checked
 from localrank_training.data.clouds import Clouds
 from localrank_training.journal import Journal
 from localrank_training.parallel.processes import silent
@@ -144,7 +145,7 @@ def combinations(tables: Mapping[str, Any], where: str = "configuration") -> lis
         for (table, name, _), value in zip(open_settings, values, strict=True):
             settled[table][name] = chosen[f"{table}.{name}"] = value
         together = []
-        for choice in choices_of(TrainingConfig.from_tables(settled, where)):
+        for choice in choices_of(checked(TrainingConfig, settled, where)):
             named = {
                 "clustering.clusters" if name == "clusters" else f"learner.{name}": value
                 for name, value in choice.values.items()

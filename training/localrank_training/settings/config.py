@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
 from localrank.settings import checked, plain, setting, settings_of
+from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.settings.methods import DEFAULT_METHOD, METHODS
 from localrank_training.settings.steps import (
@@ -78,6 +79,7 @@ class TrainingConfig:
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any], where: str = "configuration") -> TrainingConfig:
         """Check the tables of one run; ``where`` names them in messages."""
+        check_learners(tables.get("learner"))
         return checked(cls, tables, where)
 
     @classmethod
@@ -91,7 +93,7 @@ class TrainingConfig:
     ) -> TrainingConfig:
         """Read a configuration from its parts, see `read_tables`."""
         where = "configuration" if path is None else str(path)
-        return cls.from_tables(read_tables(path, method, learner=learner, overrides=overrides), where)
+        return checked(cls, read_tables(path, method, learner=learner, overrides=overrides), where)
 
     @classmethod
     def of_version(cls, manifest: Manifest) -> TrainingConfig:
@@ -106,7 +108,7 @@ class TrainingConfig:
             raise InvalidConfiguration(
                 f"{name}: expected a version that 'localrank train' published, found one without settings"
             )
-        return cls.from_tables(tables, f"{name}: configuration")
+        return checked(cls, tables, f"{name}: configuration")
 
     def replace(self, **tables: object) -> TrainingConfig:
         """Return the same run with other tables."""
@@ -141,17 +143,34 @@ def read_tables(
         learner: its name, with its default settings.
         overrides: single settings, ``table.key=value``.
     """
-    if method is None and path is None:
+    if method is not None:
+        METHODS.check_written(method)
+    elif path is None:
         method = DEFAULT_METHOD if learner is None else "global"
     tables: dict[str, Any] = {}
+    _merge(tables, METHODS.named(method) if method is not None else {})
     for part in (
-        METHODS.named(method) if method is not None else {},
         _read_toml(Path(path)) if path is not None else {},
         {} if learner is None else {"learner": {"method": learner}},
         _overriding(overrides),
     ):
+        check_learners(part.get("learner"))
         _merge(tables, part)
     return tables
+
+
+def check_learners(table: object) -> None:
+    """Refuse the name of a learner that stands for two, also of one that is part of another learner."""
+    if isinstance(table, dict):
+        named = table.get("method")
+        for name in named if isinstance(named, list) else [named]:
+            if isinstance(name, str):
+                LEARNERS.check_written(name)
+        for value in table.values():
+            check_learners(value)
+    elif isinstance(table, list | tuple):
+        for value in table:
+            check_learners(value)
 
 
 def _merge(tables: dict[str, Any], over: Mapping[str, Any]) -> None:
