@@ -8,6 +8,8 @@ import signal
 import stat
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +186,48 @@ def test_a_reader_that_has_seen_enough_is_no_error_to_speak_of(judged: Path) -> 
 
 
 @pytest.mark.slow
+def children_of(parent: int) -> list[int]:
+    """Return the processes that this one has started, and those that these have."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name of the command stands in parentheses and may hold anything.
+            if int(status.read_text().rpartition(")")[2].split()[1]) == parent:
+                child = int(status.parent.name)
+                found += [child, *children_of(child)]
+    return found
+
+
+def alive(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes in /proc")
+def test_sigterm_ends_the_workers_too(tmp_path: Path) -> None:
+    """Without a worker that is told to end, joblib's live on for five minutes."""
+    assert 0 == main(["data", "synthesize", "--queries", "300", "--documents", "50", "--features", "30", "--out", str(tmp_path / "in.txt")])  # fmt: skip
+    command = [*LOCALRANK, "train", "in.txt", "--workers", "2"]
+
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+        until = time.monotonic() + 60
+        while run.poll() is None and len(children_of(run.pid)) < 3 and time.monotonic() < until:
+            time.sleep(0.05)
+        children = children_of(run.pid)
+        run.send_signal(signal.SIGTERM)
+        code = run.wait(30)
+    until = time.monotonic() + 20
+    while any(map(alive, children)) and time.monotonic() < until:
+        time.sleep(0.05)
+
+    # Two workers, and the process that looks after their shared memory.
+    assert len(children) >= 3
+    assert (143, []) == (code, [child for child in children if alive(child)])
+    assert not list(tmp_path.glob("models/*/*"))
+
+
 def test_an_interrupt_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     models = tmp_path / "models"
     program = (
