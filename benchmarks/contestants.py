@@ -41,10 +41,10 @@ _CATBOOST_ROUNDS = 300
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What one contestant made of one exam.
+    """What one contestant made of one held-out set.
 
     Attributes:
-        scores: ``[n_docs]`` of the exam.
+        scores: ``[n_docs]`` of the held-out set.
         seconds: of processor time to learn.
         validation: mean of MAP and NDCG@10 on the validation queries before it learned from them; NaN if not known.
     """
@@ -61,18 +61,18 @@ def figures_of(queries: QuerySet, scores: Vector) -> Vector:
 
 
 def _ours(settings: Mapping[str, Any]) -> Callable[[QuerySet, QuerySet, QuerySet], Answer]:
-    def answer(lesson: QuerySet, validation: QuerySet, exam: QuerySet) -> Answer:
+    def answer(lesson: QuerySet, validation: QuerySet, held_out: QuerySet) -> Answer:
         started = time.process_time()
         trained = train(lesson, TrainingConfig.read(**settings), validation=validation)
         seconds = time.process_time() - started
         held = trained.held_out
         value = float(np.nanmean(figures_of(held.queries, held.ranked.scores)))
-        return Answer(rank_all(trained.built.ranker, exam).scores, seconds, value)
+        return Answer(rank_all(trained.built.ranker, held_out).scores, seconds, value)
 
     return answer
 
 
-def _lightgbm(lesson: QuerySet, validation: QuerySet, exam: QuerySet) -> Answer:
+def _lightgbm(lesson: QuerySet, validation: QuerySet, held_out: QuerySet) -> Answer:
     import lightgbm
 
     started = time.process_time()
@@ -120,10 +120,10 @@ def _lightgbm(lesson: QuerySet, validation: QuerySet, exam: QuerySet) -> Answer:
     rounds = int(np.argmax(curves[leaves])) + 1
     model = lightgbm.train(settings(leaves), dataset(queries), rounds)
     seconds = time.process_time() - started
-    return Answer(np.asarray(model.predict(exam.documents), np.float64), seconds)
+    return Answer(np.asarray(model.predict(held_out.documents), np.float64), seconds)
 
 
-def _catboost(lesson: QuerySet, validation: QuerySet, exam: QuerySet) -> Answer:
+def _catboost(lesson: QuerySet, validation: QuerySet, held_out: QuerySet) -> Answer:
     catboost: Any = importlib.import_module("catboost")
     started = time.process_time()
     queries = concatenated([lesson, validation])
@@ -156,10 +156,10 @@ def _catboost(lesson: QuerySet, validation: QuerySet, exam: QuerySet) -> Answer:
     model = ranker(rounds)
     model.fit(pool(queries))
     seconds = time.process_time() - started
-    return Answer(np.asarray(model.predict(exam.documents), np.float64), seconds)
+    return Answer(np.asarray(model.predict(held_out.documents), np.float64), seconds)
 
 
-#: ``contestant(lesson, validation, exam)``, by name; the first is the default.
+#: ``contestant(lesson, validation, held_out)``, by name; the first is the default.
 CONTESTANTS: Mapping[str, Callable[[QuerySet, QuerySet, QuerySet], Answer]] = {
     "auto": _ours({}),
     "global": _ours({"method": "global"}),

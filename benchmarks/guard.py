@@ -69,9 +69,9 @@ def rows(name: str, clusters: Sequence[int], learner: str, errors: float) -> lis
         plain = Ranker(
             ranker.contract, ranker.representation, ranker.router, ranker.scorers, ranker.global_scorer
         )
-        for documents, exam in (("all", test), ("nine tenths", dropped(test, number))):
-            without = rank_all(plain, exam)
-            guarded = rank_all(ranker, exam)
+        for documents, held_out in (("all", test), ("nine tenths", dropped(test, number))):
+            without = rank_all(plain, held_out)
+            guarded = rank_all(ranker, held_out)
             reasons = [route.fallback for route in guarded.routes if isinstance(ranker, GuardedRanker)]
             sent[documents].update(reason for reason in reasons if reason not in {None, "no_signature"})
             for model, scores in (
@@ -79,7 +79,7 @@ def rows(name: str, clusters: Sequence[int], learner: str, errors: float) -> lis
                 ("global", without.global_scores),
                 ("guarded", guarded.scores),
             ):
-                (figure,) = measure(exam.labels, scores, exam.offsets, [METRIC])
+                (figure,) = measure(held_out.labels, scores, held_out.offsets, [METRIC])
                 measured.setdefault((documents, model), []).append(figure)
     lines = []
     for documents, reasons_of in sent.items():

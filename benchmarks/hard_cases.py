@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks import results
 from benchmarks.contestants import CONTESTANTS, figures_of
 from benchmarks.folds import data_dir, shuffled
-from benchmarks.quality import MARGIN, rehearsals
+from benchmarks.quality import MARGIN, development_splits
 from localrank_training.data.reading import read
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.evaluation.comparisons import lower_bound
@@ -106,18 +106,20 @@ def planted(draws: int) -> tuple[list[results.Row], bool]:
     for name, recipe in recipes.items():
         for seed in range(draws):
             lesson, kinds = synthesize(200, recipe, seed=seed)
-            exam, exam_kinds = synthesize(200, recipe, seed=seed, sample=1)
-            mine = rank_all(train(lesson, TrainingConfig.read()).built.ranker, exam).scores
-            alone = rank_all(train(lesson, TrainingConfig.read(method="global")).built.ranker, exam).scores
-            knowing = np.zeros(exam.n_docs)
+            held_out, held_out_kinds = synthesize(200, recipe, seed=seed, sample=1)
+            mine = rank_all(train(lesson, TrainingConfig.read()).built.ranker, held_out).scores
+            alone = rank_all(
+                train(lesson, TrainingConfig.read(method="global")).built.ranker, held_out
+            ).scores
+            knowing = np.zeros(held_out.n_docs)
             for kind in np.unique(kinds):
                 members = np.flatnonzero(kinds == kind)
                 ranker = train(lesson.select(members), TrainingConfig.read(method="global")).built.ranker
-                here = np.flatnonzero(exam_kinds == kind)
+                here = np.flatnonzero(held_out_kinds == kind)
                 if len(here):
-                    scores = rank_all(ranker, exam.select(here)).scores
-                    knowing[np.isin(np.repeat(np.arange(len(exam)), exam.lengths), here)] = scores
-            values = [float(np.nanmean(figures_of(exam, scores))) for scores in (mine, alone, knowing)]
+                    scores = rank_all(ranker, held_out.select(here)).scores
+                    knowing[np.isin(np.repeat(np.arange(len(held_out)), held_out.lengths), here)] = scores
+            values = [float(np.nanmean(figures_of(held_out, scores))) for scores in (mine, alone, knowing)]
             rows.append(
                 {
                     "recipe": name,
@@ -141,27 +143,29 @@ def few_queries(draws: int) -> tuple[list[results.Row], bool]:
     rows: list[results.Row] = []
     for seed in range(draws):
         order = np.random.default_rng(seed).permutation(judged)
-        lesson, validation, exam = (queries.select(order[a:b]) for a, b in ((0, 16), (16, 24), (24, None)))
+        lesson, validation, held_out = (
+            queries.select(order[a:b]) for a, b in ((0, 16), (16, 24), (24, None))
+        )
         found = {
-            name: CONTESTANTS[name](lesson, validation, exam) for name in ("auto", "global", "lambdamart")
+            name: CONTESTANTS[name](lesson, validation, held_out) for name in ("auto", "global", "lambdamart")
         }
         better = max(("global", "lambdamart"), key=lambda name, found=found: found[name].validation)  # type: ignore[misc]
-        gain = figures_of(exam, found["auto"].scores) - figures_of(exam, found[better].scores)
+        gain = figures_of(held_out, found["auto"].scores) - figures_of(held_out, found[better].scores)
         rows.append({"draw": seed, "better": better, "difference": float(gain.mean())})
         print(rows[-1], flush=True)
     return rows, min(row["difference"] for row in rows) >= -WORST
 
 
 def bad_data(draws: int) -> tuple[list[results.Row], bool]:
-    """Compare with RankSVM on data that were made worse; the exams keep their labels."""
+    """Compare with RankSVM on data that were made worse; the held-out sets keep their labels."""
     rows: list[results.Row] = []
     good = True
     for name, change in CHANGES.items():
         gains = []
         for data in ("OHSUMED", "table-search", "querywise"):
-            for number, exam in enumerate(list(rehearsals(data))[:draws]):
+            for number, split in enumerate(list(development_splits(data))[:draws]):
                 rng = np.random.default_rng(number)
-                lesson, validation, test = exam.lesson, exam.validation, exam.test
+                lesson, validation, test = split.lesson, split.validation, split.test
                 lesson, validation = (change(some, rng, lesson=True) for some in (lesson, validation))
                 test = change(test, rng, lesson=False)
                 mine = CONTESTANTS["auto"](lesson, validation, test).scores

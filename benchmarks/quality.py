@@ -1,11 +1,11 @@
 """Is the default better than what a user would train instead, on five public sets and the same judged queries?
 
-    LOCALRANK_DATA=… python -m benchmarks.quality rehearse [--sets …] [--contestants …]
+    LOCALRANK_DATA=… python -m benchmarks.quality develop [--sets …] [--contestants …]
     LOCALRANK_DATA=… python -m benchmarks.quality open --because TEXT [--sets …] [--contestants …]
     LOCALRANK_DATA=… python -m benchmarks.quality cross [--contestants global lambdamart lightgbm auto]
-    LOCALRANK_DATA=… python -m benchmarks.quality report [--rehearsed | --crossed] [--out benchmarks/results/quality.json]
+    LOCALRANK_DATA=… python -m benchmarks.quality report [--developed | --crossed] [--out benchmarks/results/quality.json]
 
-`rehearse` looks at the partitions S1 to S4 only: each is scored by what was learned from the other three, the last of
+`develop` looks at the partitions S1 to S4 only: each is scored by what was learned from the other three, the last of
 which is for validation. That is for development. `open` scores the test partition of each of the five official folds.
 Test folds are opened at most three times: each opening is a line of ``benchmarks/openings.md``, written before the first
 test fold is read. `cross` does the same by four folds of three samples that have no official ones. All keep what each
@@ -74,7 +74,7 @@ AIMS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Exam:
+class Split:
     """One fold of one set: what is learned from, and what is scored."""
 
     lesson: QuerySet
@@ -90,47 +90,47 @@ class Gate:
     holds: bool
 
 
-def rehearsals(name: str) -> Iterator[Exam]:
-    """Yield four exams over the partitions S1 to S4, which hold the training queries of the first fold."""
+def development_splits(name: str) -> Iterator[Split]:
+    """Yield four splits over the partitions S1 to S4, which hold the training queries of the first fold."""
     for first in range(4):
         parts = [data_dir() / name / f"S{(first + i) % 4 + 1}.txt.gz" for i in range(4)]
-        yield Exam(*(shuffled(read(some)) for some in (parts[:2], parts[2], parts[3])))
+        yield Split(*(shuffled(read(some)) for some in (parts[:2], parts[2], parts[3])))
 
 
-def crossed(queries: QuerySet) -> Iterator[Exam]:
-    """Yield four exams: a seeded quarter of the queries is the test, the next one is for validation."""
+def crossed(queries: QuerySet) -> Iterator[Split]:
+    """Yield four splits: a seeded quarter of the queries is the test, the next one is for validation."""
     part_of = np.random.default_rng(0).permutation(np.arange(len(queries)) % _FOLDS)
     for test in range(_FOLDS):
         validation = (test + 1) % _FOLDS
         lesson = (part_of != test) & (part_of != validation)
         picked = (lesson, part_of == validation, part_of == test)
-        yield Exam(*(queries.select(np.flatnonzero(some)) for some in picked))
+        yield Split(*(queries.select(np.flatnonzero(some)) for some in picked))
 
 
-def exams(name: str, kind: str) -> Iterator[Exam]:
-    """Yield the exams of a set: `rehearsed`, `crossed`, or the official folds if `opened`."""
-    if kind == "rehearsed":
-        yield from rehearsals(name)
+def splits(name: str, kind: str) -> Iterator[Split]:
+    """Yield the splits of a set: `developed`, `crossed`, or the official folds if `opened`."""
+    if kind == "developed":
+        yield from development_splits(name)
     elif kind == "crossed":
         yield from crossed(shuffled(read([data_dir() / name / file for file in SAMPLES[name]])))
     else:
-        yield from (Exam(*map(shuffled, parts)) for parts in folds(name))
+        yield from (Split(*map(shuffled, parts)) for parts in folds(name))
 
 
 # ------------------------------------------------------------------------------------------------ answers
 
 
 def answer_all(kind: str, sets: Sequence[str], contestants: Sequence[str], state: Path) -> None:
-    """Let every contestant sit every exam that it has not yet."""
+    """Let every contestant learn from and score every split that it has not yet."""
     for contestant in contestants:
         for name in sets:
-            for number, exam in enumerate(exams(name, kind)):
+            for number, split in enumerate(splits(name, kind)):
                 path = _path(state, kind, name, number, contestant)
-                with _sat_alone(path) as alone:
+                with _worked_alone(path) as alone:
                     if not alone or path.exists():
                         continue
                     try:
-                        answer = CONTESTANTS[contestant](exam.lesson, exam.validation, exam.test)
+                        answer = CONTESTANTS[contestant](split.lesson, split.validation, split.test)
                     except InvalidData as error:
                         # Boosted trees take no labels that are fractions.
                         print(f"{name} {number + 1}: {contestant} refuses it: {error}", flush=True)
@@ -142,8 +142,8 @@ def answer_all(kind: str, sets: Sequence[str], contestants: Sequence[str], state
 
 
 @contextmanager
-def _sat_alone(path: Path) -> Iterator[bool]:
-    """Tell whether no other process sits this exam, and keep others from it; a process that ends lets go."""
+def _worked_alone(path: Path) -> Iterator[bool]:
+    """Tell whether no other process works on this split, and keep others from it; a process that ends lets go."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as file:
         try:
@@ -170,12 +170,12 @@ def _path(state: Path, kind: str, name: str, number: int, contestant: str) -> Pa
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """All answers to the exams of one set.
+    """All answers to the splits of one set.
 
     Attributes:
-        queries: of all exams.
-        scores: ``{contestant: [n_docs]}`` of those that sat every exam.
-        seconds: ``{contestant: processor seconds}``, the mean over the exams.
+        queries: of all held-out sets.
+        scores: ``{contestant: [n_docs]}`` of those that scored every held-out set.
+        seconds: ``{contestant: processor seconds}``, the mean over the splits.
     """
 
     queries: QuerySet
@@ -189,10 +189,10 @@ class Outcome:
 
 
 def outcome_of(state: Path, kind: str, name: str) -> Outcome:
-    """Put the answers to the exams of a set together."""
+    """Put the answers to the splits of a set together."""
     tests, answers = [], []
-    for number, exam in enumerate(exams(name, kind)):
-        tests.append(exam.test)
+    for number, split in enumerate(splits(name, kind)):
+        tests.append(split.test)
         row = {one: answer_of(state, kind, name, number, one) for one in CONTESTANTS}
         answers.append({one: answer for one, answer in row.items() if answer is not None})
     complete = [one for one in CONTESTANTS if all(one in row for row in answers)]
@@ -350,19 +350,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("rehearse", "open", "cross", "report"))
+    parser.add_argument("what", choices=("develop", "open", "cross", "report"))
     parser.add_argument("--sets", nargs="+", choices=(*SETS, *SAMPLES), help="all of a kind by default")
     parser.add_argument("--contestants", nargs="+", default=list(CONTESTANTS), choices=list(CONTESTANTS))
     parser.add_argument("--because", help="what the opening is for")
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--rehearsed", action="store_true", help="report what was rehearsed")
+    kinds.add_argument("--developed", action="store_true", help="report what `develop` scored")
     kinds.add_argument("--crossed", action="store_true", help="report the samples")
     parser.add_argument("--state", type=Path, default=Path("reports/quality"), metavar="FOLDER")
     results.add_out(parser)
     asked = parser.parse_args()
-    kind = {"rehearse": "rehearsed", "open": "opened", "cross": "crossed"}.get(asked.what, "opened")
+    kind = {"develop": "developed", "open": "opened", "cross": "crossed"}.get(asked.what, "opened")
     if asked.what == "report":
-        kind = "rehearsed" if asked.rehearsed else "crossed" if asked.crossed else kind
+        kind = "developed" if asked.developed else "crossed" if asked.crossed else kind
     sets = asked.sets or list(SAMPLES if kind == "crossed" else SETS)
     if asked.what == "report":
         return report(asked.state, kind, sets, asked.out)

@@ -44,13 +44,15 @@ def main() -> int:
 def gain(recipe: Recipe, seed: int) -> float:
     """Return the routed model's mean NDCG@10 less its global scorer's."""
     lesson, _ = synthesize(200, recipe, seed=seed)
-    exam, _ = synthesize(200, recipe, seed=seed, sample=1)
+    held_out, _ = synthesize(200, recipe, seed=seed, sample=1)
     config = TrainingConfig.from_tables({"clustering": {"clusters": 4}})
     ranker = build(lesson, config, RankSvm()).ranker
-    local = [ranker.rank(cloud).scores for cloud in exam.clouds()]
-    alone = [ranker.global_scorer.score(ranker.contract.cloud(cloud)) for cloud in exam.clouds()]
+    local = [ranker.rank(cloud).scores for cloud in held_out.clouds()]
+    alone = [ranker.global_scorer.score(ranker.contract.cloud(cloud)) for cloud in held_out.clouds()]
     means = [
-        measure(exam.labels, np.concatenate(scores), exam.offsets, ["ndcg@10"], "standard-skip")[0].mean
+        measure(held_out.labels, np.concatenate(scores), held_out.offsets, ["ndcg@10"], "standard-skip")[
+            0
+        ].mean
         for scores in (local, alone)
     ]
     return means[0] - means[1]

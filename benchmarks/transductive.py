@@ -54,14 +54,14 @@ def main() -> int:
         convention = CONVENTIONS[name][0]
         scored: dict[str, list[Vector]] = {}
         seconds: dict[str, float] = {}
-        exams: list[QuerySet] = []
+        held_out: list[QuerySet] = []
         for train, _, test in list(folds(name))[: options.folds]:
-            exams.append(test)
+            held_out.append(test)
             for way, (scores, taken) in ways(train, test, options).items():
                 scored.setdefault(way, []).append(scores)
                 seconds[way] = seconds.get(way, 0.0) + taken
-        labels = np.concatenate([exam.labels for exam in exams])
-        lengths = np.concatenate([exam.lengths for exam in exams])
+        labels = np.concatenate([one.labels for one in held_out])
+        lengths = np.concatenate([one.lengths for one in held_out])
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         print(f"{name}, {convention}, {len(lengths)} queries, {options.learner}")
         print_table(

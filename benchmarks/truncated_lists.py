@@ -50,7 +50,7 @@ def compare_on(name: str, length: int) -> None:
     flips: dict[str, list[float]] = {"full": [], "shorter": []}
     for lesson, validation, test in folds(name):
         best = best_feature(lesson)
-        exam = shortened(test, length, best)
+        held_out = shortened(test, length, best)
         for kind, found in flips.items():
             lists = {"lengths": [length], "by": best} if kind == "shorter" else {}
             config = TrainingConfig.from_tables(
@@ -58,9 +58,9 @@ def compare_on(name: str, length: int) -> None:
             )
             held = shortened(validation, length, best)
             trained = train(lesson, config, validation=held, workers=available_cores())
-            ranked = rank_all(trained.built.ranker, exam)
+            ranked = rank_all(trained.built.ranker, held_out)
             for model, scores in (("local", ranked.scores), ("global", ranked.global_scores)):
-                (figure,) = measure(exam.labels, scores, exam.offsets, [METRIC])
+                (figure,) = measure(held_out.labels, scores, held_out.offsets, [METRIC])
                 measured.setdefault((model, kind), []).append(figure)
             found.append(flip_rates(trained.built.ranker, test)["first_20"])
     for model in ("local", "global"):

@@ -94,12 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
         print(f"localrank {__version__}")  # noqa: T201
         return 0
     if arguments[0] not in COMMANDS:
-        return _complain(_unknown(arguments[0]), 2)
+        return complain(_unknown(arguments[0]), 2)
     both = " ".join(arguments[:2])
     name = both if both in COMMANDS else arguments[0]
     command = COMMANDS[name]
     if sys.stdout is None and command.extra != "serve":
-        return _complain("standard output: expected to be open, found it closed", 1)
+        return complain("standard output: expected to be open, found it closed", 1)
     try:
         code = int(importlib.import_module(command.module).run(arguments))
         # The rest of the buffer may fail too: the reader is gone, or the disk is full.
@@ -109,24 +109,24 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
-        return _complain(f"'localrank {name}' needs {error.name!r}: {_installing(command.extra)}", 1)
+        return complain(f"'localrank {name}' needs {error.name!r}: {_installing(command.extra)}", 1)
     except InvalidConfiguration as error:
-        return _complain(str(error), 2)
+        return complain(str(error), 2)
     except LocalRankError as error:
-        return _complain(str(error), 1)
+        return complain(str(error), 1)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe, so nobody can read a message.
         _drop_output()
         return 1
     except OSError as error:
         if error.filename is not None:
-            return _complain(f"{error.filename}: {error.strerror}", 1)
+            return complain(f"{error.filename}: {error.strerror}", 1)
         _drop_output()
-        return _complain(f"the output cannot be written: {error.strerror or error}", 1)
+        return complain(f"the output cannot be written: {error.strerror or error}", 1)
     except MemoryError as error:
-        return _complain(f"not enough memory: {error}" if str(error) else "not enough memory", 1)
+        return complain(f"not enough memory: {error}" if str(error) else "not enough memory", 1)
     except KeyboardInterrupt:
-        return _complain("interrupted", 130)
+        return complain("interrupted", 130)
 
 
 def _unknown(word: str) -> str:
@@ -155,7 +155,8 @@ def _drop_output() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def _complain(message: str, code: int) -> int:
+def complain(message: str, code: int) -> int:
+    """Say in one line why a command failed; return its exit code."""
     print(f"localrank: {message}", file=sys.stderr)  # noqa: T201
     return code
 

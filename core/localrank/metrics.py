@@ -375,6 +375,10 @@ class Judgements:
         """Return one metric's ``[n_queries]`` values."""
         return self.measure(scores, [metric])[0].per_query
 
+    def every_per_query(self, scores: ArrayLike, metrics: Sequence[Metric | str]) -> Vector:
+        """Return the ``[n_metrics, n_queries]`` values of several metrics."""
+        return np.stack([one.per_query for one in self.measure(scores, metrics)])
+
     def _of(self, ranked: _Ranked, metric: Metric) -> Vector:
         lengths = ranked.block.lengths
         k = lengths if metric.cutoff is None else np.minimum(metric.cutoff, lengths)

@@ -116,7 +116,7 @@ def test_the_method_page_names_settings_that_exist() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    sorted(page for group in GROUPS for page in (ROOT / "docs" / group).glob("*.md")),
+    sorted(page for group in (*GROUPS, "decisions") for page in (ROOT / "docs" / group).glob("*.md")),
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_a_page_says_first_whom_it_is_for(page: Path) -> None:

@@ -22,8 +22,8 @@ def test_changes_leave_the_exam_its_labels() -> None:
     queries = synthesize(20, Recipe(features=4))[0]
     for name, change in CHANGES.items():
         lesson = change(queries, np.random.default_rng(0), lesson=True)
-        exam = change(queries, np.random.default_rng(0), lesson=False)
-        np.testing.assert_array_equal(exam.labels, queries.labels)
+        held_out = change(queries, np.random.default_rng(0), lesson=False)
+        np.testing.assert_array_equal(held_out.labels, queries.labels)
         changed = not np.array_equal(lesson.labels, queries.labels)
         assert changed == (name == "30 % of labels redrawn")
     assert CHANGES["20 noise features"](queries, np.random.default_rng(0), lesson=True).n_features == 24

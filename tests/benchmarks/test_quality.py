@@ -91,24 +91,24 @@ def test_shuffled_lists_hold_the_same_documents_in_an_order_that_says_nothing() 
     assert figures_of(found, alike).mean() == pytest.approx(by_chance, abs=0.06)
 
 
-def exams_of(queries: QuerySet) -> Iterator[quality.Exam]:
+def splits_of(queries: QuerySet) -> Iterator[quality.Split]:
     for first in (0, 3):
         parts = [queries.select(np.arange(12)[(np.arange(12) + first) % 3 == part]) for part in range(3)]
-        yield quality.Exam(*parts)
+        yield quality.Split(*parts)
 
 
 def test_answers_are_kept_and_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = synthesize(12, Recipe(features=4))[0]
     asked = []
 
-    def knowing(_lesson: QuerySet, _validation: QuerySet, exam: QuerySet) -> Answer:
-        asked.append(len(exam))
-        return Answer(exam.labels.copy(), 1.0, 0.5)
+    def knowing(_lesson: QuerySet, _validation: QuerySet, held_out: QuerySet) -> Answer:
+        asked.append(len(held_out))
+        return Answer(held_out.labels.copy(), 1.0, 0.5)
 
-    def wrong(_lesson: QuerySet, _validation: QuerySet, exam: QuerySet) -> Answer:
-        return Answer(-exam.labels, 1.0, 0.4)
+    def wrong(_lesson: QuerySet, _validation: QuerySet, held_out: QuerySet) -> Answer:
+        return Answer(-held_out.labels, 1.0, 0.4)
 
-    monkeypatch.setattr(quality, "exams", lambda *_: exams_of(queries))
+    monkeypatch.setattr(quality, "splits", lambda *_: splits_of(queries))
     monkeypatch.setattr(
         quality, "CONTESTANTS", {"auto": knowing, "global": wrong, "lambdamart": knowing, "catboost": wrong}
     )
@@ -130,14 +130,14 @@ def test_an_exam_that_another_process_sits_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = synthesize(12, Recipe(features=4))[0]
-    monkeypatch.setattr(quality, "exams", lambda *_: exams_of(queries))
+    monkeypatch.setattr(quality, "splits", lambda *_: splits_of(queries))
     inside: list[str] = []
 
-    def asks_again(_lesson: QuerySet, _validation: QuerySet, exam: QuerySet) -> Answer:
+    def asks_again(_lesson: QuerySet, _validation: QuerySet, held_out: QuerySet) -> Answer:
         inside.append("sits")
         if len(inside) == 1:
             answer_all("opened", ["OHSUMED"], ["auto"], tmp_path)
-        return Answer(exam.labels.copy(), 1.0)
+        return Answer(held_out.labels.copy(), 1.0)
 
     monkeypatch.setattr(quality, "CONTESTANTS", {"auto": asks_again})
 
@@ -161,12 +161,12 @@ def test_every_query_of_a_sample_is_tested_once_by_what_has_not_seen_it() -> Non
 
     found = list(quality.crossed(queries))
 
-    tested = [name for exam in found for name in exam.test.query_ids]
+    tested = [name for split in found for name in split.test.query_ids]
     assert sorted(queries.query_ids) == sorted(tested)
-    for exam in found:
-        parts = (exam.lesson, exam.validation, exam.test)
+    for split in found:
+        parts = (split.lesson, split.validation, split.test)
         assert sorted(queries.query_ids) == sorted(name for part in parts for name in part.query_ids)
-        assert len(exam.validation) in {5, 6}
+        assert len(split.validation) in {5, 6}
 
 
 def test_samples_have_figures_and_no_gates(
@@ -175,13 +175,13 @@ def test_samples_have_figures_and_no_gates(
     queries = synthesize(12, Recipe(features=4))[0]
     out = tmp_path / "quality.json"
     out.write_text('{"command": "c", "machine": {}, "quality": [{"set": "kept"}]}')
-    monkeypatch.setattr(quality, "exams", lambda *_: exams_of(queries))
+    monkeypatch.setattr(quality, "splits", lambda *_: splits_of(queries))
     answers = {"auto": 1.0, "global": -1.0}
     monkeypatch.setattr(
         quality,
         "CONTESTANTS",
         {
-            name: lambda _lesson, _validation, exam, sign=sign: Answer(sign * exam.labels, 1.0)
+            name: lambda _lesson, _validation, held_out, sign=sign: Answer(sign * held_out.labels, 1.0)
             for name, sign in answers.items()
         },
     )
@@ -200,12 +200,14 @@ def test_lightgbm_learns_from_labels_that_are_no_whole_numbers(monkeypatch: pyte
     monkeypatch.setattr(contestants, "_LIGHTGBM_ROUNDS", 40)
     queries = synthesize(30, Recipe(features=5, kinds=1))[0]
     queries = replace(queries, labels=queries.labels + np.where(queries.labels > 0, 0.25, 0.0))
-    lesson, validation, exam = (queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30)))
+    lesson, validation, held_out = (
+        queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30))
+    )
 
-    answer = CONTESTANTS["lightgbm"](lesson, validation, exam)
+    answer = CONTESTANTS["lightgbm"](lesson, validation, held_out)
 
-    by_chance = figures_of(exam, np.random.default_rng(0).random(exam.n_docs)).mean()
-    assert figures_of(exam, answer.scores).mean() > by_chance + 0.1
+    by_chance = figures_of(held_out, np.random.default_rng(0).random(held_out.n_docs)).mean()
+    assert figures_of(held_out, answer.scores).mean() > by_chance + 0.1
 
 
 def test_openings_are_written_before_and_counted(tmp_path: Path) -> None:
@@ -224,12 +226,14 @@ def test_openings_are_written_before_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["global", "lightgbm"])
 def test_a_contestant_learns_a_ranker(name: str) -> None:
     queries = synthesize(30, Recipe(features=5, kinds=1))[0]
-    lesson, validation, exam = (queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30)))
+    lesson, validation, held_out = (
+        queries.select(np.arange(*span)) for span in ((0, 14), (14, 20), (20, 30))
+    )
 
-    answer = CONTESTANTS[name](lesson, validation, exam)
+    answer = CONTESTANTS[name](lesson, validation, held_out)
 
-    assert answer.scores.shape == (exam.n_docs,)
+    assert answer.scores.shape == (held_out.n_docs,)
     assert answer.seconds > 0
     assert np.isnan(answer.validation) == (name == "lightgbm")
-    by_chance = figures_of(exam, np.random.default_rng(0).random(exam.n_docs)).mean()
-    assert figures_of(exam, answer.scores).mean() > by_chance + 0.15
+    by_chance = figures_of(held_out, np.random.default_rng(0).random(held_out.n_docs)).mean()
+    assert figures_of(held_out, answer.scores).mean() > by_chance + 0.15

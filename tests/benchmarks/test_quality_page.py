@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import quality_page, results
 from benchmarks.contestants import CONTESTANTS, METRICS, figures_of
-from benchmarks.quality import exams
+from benchmarks.quality import splits
 
 PAGE = Path(__file__).parents[2] / "docs" / "research" / "results.md"
 
@@ -49,8 +49,8 @@ def test_the_row_of_ranksvm_on_table_search_comes_out_again() -> None:
     )
 
     figures = [
-        figures_of(exam.test, CONTESTANTS["global"](exam.lesson, exam.validation, exam.test).scores)
-        for exam in exams("table-search", "opened")
+        figures_of(split.test, CONTESTANTS["global"](split.lesson, split.validation, split.test).scores)
+        for split in splits("table-search", "opened")
     ]
 
     means = np.nanmean(np.concatenate(figures, axis=1), axis=1)

@@ -145,7 +145,15 @@ class Query:
         """
         if isinstance(self.features, np.ndarray) and self.features.dtype == np.float16:
             return np.ascontiguousarray(self.features)
-        values = matrix(self.features, columns_of(self.features))
+        columns = columns_of(self.features)
+        try:
+            values = matrix(self.features, columns)
+        except InvalidDocuments as error:
+            if columns is None:
+                raise
+            raise InvalidDocuments(
+                f"{error}; every column is sent as a feature: drop those that are none, and give ids of documents as ids"
+            ) from None
         return values.reshape(0, 0) if values.shape == (0,) else values
 
     def names(self) -> list[str] | None:

@@ -221,7 +221,7 @@ def sweep(fold: Fold, *, sizes: Sequence[int], rounds: int, convention: str, see
     found = np.empty((len(VARIANTS), len(sizes), len(METRICS), len(test)))
     seconds = np.zeros(len(sizes))
     for number, size in enumerate(sizes):
-        found[RELEASED, number] = _measured(judged, released.first(size).scores(own.documents))
+        found[RELEASED, number] = judged.every_per_query(released.first(size).scores(own.documents), METRICS)
     for learner, place, leaked in ((PAPER_LEARNER, 0, -2), (_OF_ONE_QUERY, 3, -1)):
         before = time.process_time()
         every = _sampled(learner, train, max(sizes), seed)
@@ -238,8 +238,10 @@ def sweep(fold: Fold, *, sizes: Sequence[int], rounds: int, convention: str, see
                 some.score_with(learned.weights.mean(axis=0), test.documents),
                 np.concatenate([by_similarity.score_rows(one) for one in test.clouds()]),
             )
-            found[place : place + 3, number] = [_measured(judged, one) for one in ways]
-            found[leaked, number] = _measured(judged, _leaked(some, test, learner, rounds, seed))
+            found[place : place + 3, number] = [judged.every_per_query(one, METRICS) for one in ways]
+            found[leaked, number] = judged.every_per_query(
+                _leaked(some, test, learner, rounds, seed), METRICS
+            )
     return {"figures": found, "training": _on_training(released, train, rounds, seed), "seconds": seconds}
 
 
@@ -325,10 +327,6 @@ def _on_training(released: Released, train: QuerySet, rounds: int, seed: int) ->
     return np.stack([judged.per_query(one, "ndcg@10") for one in (trained, released.combined(distances))])
 
 
-def _measured(judged: Judgements, scores: Vector) -> Vector:
-    return np.stack([one.per_query for one in judged.measure(scores, METRICS)])
-
-
 # ------------------------------------------------------------------------------------------------ other learners
 
 
@@ -336,7 +334,10 @@ def alone(fold: Fold, *, learner: str, settings: Sequence[Mapping[str, Any]], co
     """Measure one of our learners on test queries, ``[n_metrics, n_queries]``; settings by MAP on validation queries."""
     scorer, exam, seconds = _best(fold, learner, settings)
     judged = Judgements(fold.test.labels, fold.test.offsets, convention)
-    return {"figures": _measured(judged, scores_of(scorer, exam)), "seconds": np.array([seconds])}
+    return {
+        "figures": judged.every_per_query(scores_of(scorer, exam), METRICS),
+        "seconds": np.array([seconds]),
+    }
 
 
 def noisy(

@@ -147,8 +147,8 @@ def answered(
     answers = _scored(models, _lesson(asked))
     route = learned.routes(asked)
     found: Arrays = {
-        "routed": _measured(judged, _routed(answers, route, fold.test)),
-        "models": np.stack([_measured(judged, one) for one in answers]),
+        "routed": judged.every_per_query(_routed(answers, route, fold.test), METRICS),
+        "models": np.stack([judged.every_per_query(one, METRICS) for one in answers]),
         "route": route,
     }
     if plan is None:
@@ -269,8 +269,3 @@ def _scored(models: Sequence[LinearScorer], exam: Lesson) -> Vector:
 
 def _routed(answers: Vector, routes: Indices, queries: QuerySet) -> Vector:
     return np.asarray(answers[routes[queries.query_of], np.arange(queries.n_docs)], np.float64)
-
-
-def _measured(judged: Judgements, scores: Vector) -> Vector:
-    """Return ``[n_metrics, n_queries]``."""
-    return np.stack([one.per_query for one in judged.measure(scores, METRICS)])

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from localrank.__main__ import complain
 from localrank.commands.options import with_options
 from localrank.commands.wrong_use import run_typer
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
@@ -48,7 +49,7 @@ class _CannotServe(Exception):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; return 0 once it was told to stop, 1 if it could not serve, 2 for wrong use."""
+    """Run the command; return 0 once it was told to stop, 1 if it could not serve."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command("serve", epilog=_EPILOG)(
         with_options(
@@ -61,10 +62,8 @@ def run(arguments: Sequence[str]) -> int:
     app.callback()(lambda: None)
     try:
         return run_typer(app, arguments)
-    except InvalidConfiguration as error:
-        return _complain(str(error), 2)
     except _CannotServe as error:
-        return _complain(str(error), 1)
+        return complain(str(error), 1)
 
 
 def serve(settings: Settings) -> None:
@@ -337,8 +336,3 @@ def _sharing(settings: Settings) -> Iterator[Settings]:
             yield shared
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"localrank: {message}", file=sys.stderr)  # noqa: T201
-    return code

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 
 from localrank.client import (
@@ -30,6 +31,7 @@ from localrank.client import (
 from localrank.client.clients import KEPT_IDLE
 from localrank.client.flows import Budget, Patience
 from localrank.client.query import QueryOptions
+from localrank.errors import InvalidDocuments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -182,6 +184,18 @@ def test_documents_by_name_go_as_json() -> None:
             {"features": {}},
         ]
     } == json.loads(service.requests[0].content)
+
+
+def test_a_frame_with_a_column_that_is_no_feature_is_refused_with_the_way_out() -> None:
+    frame = pd.DataFrame({"qid": ["q1", "q1"], "bm25": [0.5, 0.25]})
+    service = Answers(ok())
+
+    with service.client() as client, pytest.raises(InvalidDocuments) as caught:
+        client.rerank(frame)
+
+    assert str(caught.value).startswith("expected numbers in the column 'qid', found text; ")
+    assert str(caught.value).endswith("drop those that are none, and give ids of documents as ids")
+    assert [] == service.requests
 
 
 def test_no_documents_may_be_sent() -> None:
