@@ -47,6 +47,8 @@ def print_version(
         ("clusters", _clusters(manifest)),
         ("files", f"{len(manifest.files)}, {sum(entry.size for entry in manifest.files.values())} bytes"),
     ]
+    if baseline := manifest.metrics.get("baseline"):
+        facts.append(("baseline", baseline["sentence"]))
     width = max(len(name) for name, _ in facts)
     for name, fact in facts:
         print(f"{name:<{width}}  {fact}")

@@ -138,7 +138,7 @@ export class ModelsView {
 
   renderFigures() {
     const one = this.listed.versions.find(({ version }) => version === this.chosen) ?? this.listed.versions[0];
-    const { figures = [], held_out: held, basis } = one?.metrics ?? {};
+    const { figures = [], held_out: held, basis, baseline } = one?.metrics ?? {};
     const head = element("h2", {}, `Figures of version ${one?.version}`);
     if (!figures.length) {
       this.figures.replaceChildren(head, element("p", {}, "It was published without held-out figures. localrank train with --validation measures them."));
@@ -147,6 +147,7 @@ export class ModelsView {
     const importances = one.version === state.model.version ? state.model.metrics?.importances ?? [] : [];
     this.figures.replaceChildren(head,
       element("p", { class: "hint" }, `On ${held ?? "held-out queries"}, against its own global model. ${basis ? `Basis: ${basis}.` : ""}`),
+      ...(baseline ? [element("p", { class: "hint" }, `${baseline.sentence[0].toUpperCase()}${baseline.sentence.slice(1)}.`)] : []),
       intervals("Held-out figures", figures.map((figure) => ({ ...figure, name: figure.metric }))),
       ...(importances.length ? [element("h3", {}, "Features that matter most"),
         element("ol", { class: "importances" }, importances.slice(0, 8).map(({ feature, importance }) => element("li", {}, element("span", {}, feature),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from localrank.points.similarity import QueryMap
+from localrank_training.evaluation.comparisons import Interval
 from localrank_training.evaluation.features import Importances
 from localrank_training.report.figures import Sides
 from localrank_training.report.pages import page_of_evaluation
@@ -237,8 +238,15 @@ def of_quality(values: list[float], comparisons: tuple[Any, ...] = (), blend: An
         for name in ("map", "ndcg@10")
     ]
     differs = any(one.wins or one.losses for one in comparisons)
+    against = SimpleNamespace(metric="ndcg@10", candidate=0.75, baseline=0.5, interval=Interval(0.125, 0.375))
+    against.difference, against.p_holm = 0.25, 0.01
     return SimpleNamespace(
-        how="10 validation queries", local=measured, comparisons=comparisons, blend=blend, differs=differs
+        how="10 validation queries",
+        local=measured,
+        comparisons=comparisons,
+        blend=blend,
+        differs=differs,
+        baseline=SimpleNamespace(name="your present order (price)", given=True, comparisons=(against,)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,9 @@ from localrank.commands.output import print_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.data.tables import Columns
 
 Model = Annotated[str, typer.Argument(help="name, name@version or name@alias.")]
 Judged = Annotated[
@@ -30,6 +34,16 @@ Overrides = Annotated[
 ]
 Promote = Annotated[
     bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="COLUMN|position|FILE",
+        help="The order that the model must beat: a column, the places of --position, a TREC run, or a file with a score "
+        "for each document. Without it, the best single feature is shown.",
+        show_default=False,
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 SkipBadFiles = Annotated[
@@ -98,6 +112,25 @@ def spread(arguments: Sequence[str]) -> list[str]:
 def say(text: str) -> None:
     """Tell the user what was taken from a table."""
     typer.echo(text, err=True)
+
+
+def read_with(baseline: str | None, paths: Sequence[str], columns: Columns, **more: Any) -> QuerySet:
+    """Read judged queries, and beside them the order that a model must beat, which may be a column to ignore.
+
+    Args:
+        baseline: as ``--baseline`` names it, or none.
+        paths: of the data.
+        columns: what they hold.
+        more: of `localrank_training.data.reading.read`.
+    """
+    from localrank_training.data.reading import read
+    from localrank_training.evaluation.baselines import with_present, without
+
+    if baseline is None:
+        return read(paths, columns=columns, say=say, **more)
+    kept = tuple(name for name in columns.ignore if name != baseline)
+    queries = with_present(read(paths, columns=replace(columns, ignore=kept), say=say, **more), baseline)
+    return without(queries, baseline) if baseline in columns.ignore else queries
 
 
 @contextmanager

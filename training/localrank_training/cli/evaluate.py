@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localrank.commands.output import print_json
-from localrank_training.cli.arguments import Model, say
+from localrank_training.cli.arguments import Baseline, Model, read_with, say
 from localrank_training.cli.output import (
     AsJson,
     ModelsDir,
@@ -83,8 +83,12 @@ def evaluate(
         Path | None,
         typer.Option(help="TREC qrels; their labels replace those in the data.", show_default=False),
     ] = None,
+    baseline: Baseline = None,
     run: Annotated[
-        Path | None, typer.Option(help="A TREC run to compare one model with.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="A TREC run to compare one model with: the same as --baseline.", show_default=False
+        ),
     ] = None,
     write_run: Annotated[
         Path | None,
@@ -116,7 +120,8 @@ def evaluate(
       localrank evaluate web data/test.txt --qrels qrels.txt --run bm25.run --write-run web.run
       localrank evaluate web@3 data/test/ --convention letor4,standard-skip --per-query figures.csv --json
     """
-    from localrank_training.data.reading import read
+    from localrank_training.data.queries import Present
+    from localrank_training.evaluation.baselines import against_baseline
     from localrank_training.evaluation.evaluating import evaluate as evaluate_model
     from localrank_training.evaluation.evaluating import per_query_table, versus, versus_run
     from localrank_training.report.figures import sides_of
@@ -127,19 +132,26 @@ def evaluate(
     models, paths = _sorted_out([model, *data], Path(models_dir))
     if run is not None and len(models) > 1:
         raise typer.BadParameter("--run: expected one model to compare the run with, found two")
+    if baseline is not None and (run is not None or len(models) > 1):
+        found = "--run too" if run is not None else "two models"
+        raise typer.BadParameter(
+            f"expected one model to compare with it, found {found}", param_hint="--baseline"
+        )
     # Labels come from elsewhere.
     columns = replace(columns, judged=qrels is None)
     with progress() as advance:
-        queries = read(
+        queries = read_with(
+            baseline,
             paths,
+            columns,
             progress=advance,
             n_features=max(one.ranker.contract.n_features for one in models),
-            columns=columns,
-            say=say,
         )
         _say_if_known(models, queries, models_dir)
         if qrels is not None:
             queries = _judged(queries, qrels)
+        if run is not None:
+            queries = replace(queries, present=Present(run.name, _run_scores(queries, run)))
         evaluations = [
             evaluate_model(
                 one.ranker,
@@ -155,9 +167,9 @@ def evaluate(
         ]
     ran: tuple[Measured, ...] | None = None
     compared: Versus | None
-    if run is not None:
-        scores = _run_scores(queries, run)
-        compared, ran = versus_run(evaluations[0], queries, scores, run.name, margin=margin)
+    if queries.present is not None:
+        order, scores = queries.present
+        compared, ran = versus_run(evaluations[0], queries, scores, order, margin=margin)
     else:
         compared = versus(evaluations[1], evaluations[0], margin=margin) if len(evaluations) == 2 else None
     if write_run is not None:
@@ -167,6 +179,12 @@ def evaluate(
     if per_query is not None:
         _write(per_query, *per_query_table(queries, evaluations))
     sides = sides_of(evaluations, compared, ran)
+    first = evaluations[-1].local
+    feature = (
+        against_baseline([one for one in first if one.convention == first[0].convention], queries)
+        if queries.present is None
+        else None
+    )
     if page is not None:
         from localrank_training.report.pages import page_of_evaluation
 
@@ -177,12 +195,15 @@ def evaluate(
                 "data": {"paths": paths, "queries": len(queries), "documents": queries.n_docs},
                 "models": [evaluation.to_json() for evaluation in evaluations],
                 "run": None if ran is None else [measured.to_json() for measured in ran],
+                "best_feature": None if feature is None else feature.to_json(),
                 "comparison": None if compared is None else compared.to_json(),
             }
         )
         return
     typer.echo(f"{len(queries)} queries, {queries.n_docs} documents")
     show(of_evaluation(evaluations, sides))
+    if feature is not None:
+        typer.echo(f"\n{feature.sentence}")
     if page is not None:
         typer.echo(f"\nreport: {page}")
 

@@ -11,13 +11,14 @@ import typer
 
 from localrank.commands.output import ROWS, print_json, print_notes, print_table
 from localrank_training.cli.arguments import (
+    Baseline,
     Dask,
     Learner,
     Overrides,
     Promote,
     SkipBadFiles,
     Workers,
-    say,
+    read_with,
     working,
 )
 from localrank_training.cli.output import (
@@ -92,6 +93,7 @@ def train(
         typer.Option("--print-config", help="Only print the settings and what they mean."),
     ] = False,
     name: Annotated[str, typer.Option(help="The model's name.")] = "model",
+    baseline: Baseline = None,
     columns: Columns,
     skip_bad_files: SkipBadFiles = False,
     models_dir: ModelsDir = "models",
@@ -144,7 +146,6 @@ def train(
     """
     from localrank.artifact import load
     from localrank.registry.versions import Registry
-    from localrank_training.data.reading import read
     from localrank_training.publishing.publish import better_than_served, publish
     from localrank_training.report.figures import report_of
     from localrank_training.report.terminal import of_run, show
@@ -173,13 +174,13 @@ def train(
     registry.check_publishable(name)
     at_once = context.with_resource(working(workers, dask))
     with progress() as advance:
-        queries = read(data, progress=advance, columns=columns, say=say, skip=skip_bad_files)
+        queries = read_with(baseline, data, columns, progress=advance, skip=skip_bad_files)
         held = (
-            read(validation, progress=advance, n_features=queries.n_features, columns=columns, say=say)
+            read_with(baseline, validation, columns, progress=advance, n_features=queries.n_features)
             if validation
             else None
         )
-    leaks, refused = _looked_at(queries, allowed=allow_suspicious, promote=promote)
+    leaks, refused = _looked_at(queries, baseline, allowed=allow_suspicious, promote=promote)
     plan = plan_for(settings, queries, held)
     if plan is not None and not as_json:
         title, header, rows = plan.table()
@@ -242,7 +243,9 @@ def train(
         typer.echo(f"report: {page}; a copy is kept with the version: {kept}")
 
 
-def _looked_at(queries: QuerySet, *, allowed: bool, promote: bool) -> tuple[Leaks, str | None]:
+def _looked_at(
+    queries: QuerySet, baseline: str | None, *, allowed: bool, promote: bool
+) -> tuple[Leaks, str | None]:
     """Say what looks wrong with the data; return it, and why a model must not be promoted, if it must not.
 
     Raises:
@@ -251,7 +254,7 @@ def _looked_at(queries: QuerySet, *, allowed: bool, promote: bool) -> tuple[Leak
     from localrank.errors import InvalidData
     from localrank_training.evaluation.leaks import leaks_of
 
-    leaks = leaks_of(queries)
+    leaks = leaks_of(queries, exempt=() if baseline is None else (baseline,))
     print_notes(leaks.sentences, err=True)
     if allowed or not leaks.holding:
         return leaks, None

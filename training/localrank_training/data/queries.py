@@ -154,6 +154,18 @@ class Texts(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
 
+class Present(NamedTuple):
+    """An order that a model is compared with, such as the one that users see today.
+
+    Attributes:
+        name: for people.
+        scores: ``[n_docs]``, the greatest first.
+    """
+
+    name: str
+    scores: Vector
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QuerySet:
     """Judged queries.
@@ -173,6 +185,7 @@ class QuerySet:
             None if the data do not say. No learner uses them.
         gaps: files of text in which a few lines lack features that most have.
         skipped: files that were left out because something is wrong with them.
+        present: the order that a model of these queries must beat; None if nobody named one.
     """
 
     documents: Matrix
@@ -187,6 +200,7 @@ class QuerySet:
     positions: Indices | None = None
     gaps: tuple[Gap, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    present: Present | None = None
 
     __repr__ = one_line
 
@@ -289,6 +303,7 @@ class QuerySet:
             origin=self.origin,
             weights=None if self.weights is None else self.weights[chosen],
             positions=None if self.positions is None else self.positions[rows],
+            present=None if self.present is None else self.present._replace(scores=self.present.scores[rows]),
         )
 
 
@@ -311,7 +326,15 @@ def concatenated(parts: Sequence[QuerySet]) -> QuerySet:
         origin=parts[0].origin if all(part.origin is parts[0].origin for part in parts) else None,
         weights=_joined(parts, "weights", lambda part: np.ones(len(part))),
         positions=_joined(parts, "positions", lambda part: np.zeros(part.n_docs, np.int64)),
+        present=_presented([part.present for part in parts]),
     )
+
+
+def _presented(parts: Sequence[Present | None]) -> Present | None:
+    known = [one for one in parts if one is not None]
+    if len(known) < len(parts):
+        return None
+    return Present(known[0].name, np.concatenate([one.scores for one in known]))
 
 
 def _below_each_other(parts: Sequence[Matrix]) -> Matrix:

@@ -196,6 +196,19 @@ def leaks_of(queries: QuerySet, *, exempt: Collection[str] = (), seed: int = 0) 
     )
 
 
+def best_alone(queries: QuerySet, seed: int = 0) -> Alone:
+    """Return the feature that ranks a sample of the queries best by itself."""
+    some = _sample(queries, seed)
+    documents, judgements = np.asarray(some.documents), Judgements(some.labels, some.offsets)
+    return max(
+        (
+            _alone(name, documents[:, column], 0.0, some.labels, judgements)
+            for column, name in enumerate(some.feature_names)
+        ),
+        key=lambda one: one.ndcg,
+    )
+
+
 def words_of(name: str) -> list[str]:
     """Return the words of a name in small letters: ``lastClick_rank2`` has ``last``, ``click`` and ``rank``."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]

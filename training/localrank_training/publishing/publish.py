@@ -16,7 +16,7 @@ from localrank_training.evaluation.features import importances_of
 from localrank_training.journal import fingerprint, libraries
 from localrank_training.report.figures import CONVENTION, METRICS, report_of
 from localrank_training.report.query_map import map_of
-from localrank_training.report.verdict import against_served
+from localrank_training.report.verdict import against_served, is_better
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,6 +134,8 @@ def better_than_served(
     """
     if report.verdict.outcome == "suspect" and not allow_suspicious:
         return False, "not promoted, because of the verdict"
+    if report.baseline.given and not is_better(report.baseline.comparisons):
+        return False, f"not promoted: {report.baseline.sentence}"
     try:
         served = registry.resolve(f"{name}@{CHAMPION}")
     except ArtifactNotFound:

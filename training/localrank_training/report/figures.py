@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localrank.arrays import one_line
 from localrank.metrics import measure
+from localrank_training.evaluation.baselines import against_baseline
 from localrank_training.evaluation.comparisons import compare, compare_family, interval_of
 from localrank_training.evaluation.leaks import suspicion
 from localrank_training.evaluation.stability import flip_rates, flip_rates_of_known
-from localrank_training.report.verdict import Verdict, of_blend, of_clusters
+from localrank_training.report.verdict import Verdict, of_baseline, of_blend, of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localrank.metrics import Measured
     from localrank_training.data.queries import QuerySet
+    from localrank_training.evaluation.baselines import AgainstBaseline
     from localrank_training.evaluation.comparisons import Comparison, Interval
     from localrank_training.evaluation.evaluating import Evaluation, Versus
     from localrank_training.learners.out_of_fold import Frontier
@@ -117,6 +119,7 @@ class TrainingReport:
         trials: the settings that were tried.
         notes: what a reader should know.
         verdict: what to do.
+        baseline: the present order or the best single feature beside the model.
         blend: of a blend that was cross-fitted.
         chosen_by: the metric of the trials.
     """
@@ -131,6 +134,7 @@ class TrainingReport:
     trials: tuple[Trial, ...]
     notes: tuple[str, ...]
     verdict: Verdict
+    baseline: AgainstBaseline
     blend: BlendReport | None = None
     chosen_by: str = "value"
 
@@ -168,6 +172,7 @@ class TrainingReport:
             "basis": self.local[0].basis,
             "figures": rows,
             "fallbacks": dict(self.fallbacks),
+            "baseline": self.baseline.to_json(),
         } | ({} if self.blend is None else {"blend": self.blend.to_json()})
 
     def to_json(self) -> dict[str, Any]:
@@ -219,6 +224,9 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         verdict = of_clusters(comparisons, n_queries, alone=_alone(trained.trials, metric, local[-1]))
     else:
         verdict = of_blend(blend, comparisons, n_queries)
+    baseline = against_baseline(local, held.queries, seed)
+    if suspicious is None and baseline.given:
+        verdict = of_baseline(baseline, verdict)
     reasons = [route.fallback for route in held.ranked.routes if route.fallback]
     return TrainingReport(
         how=held.how,
@@ -230,6 +238,7 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         stability=_stability(trained, seed) if clusters else {},
         trials=trained.trials,
         notes=(*_warnings(held), *trained.warnings, *built.notes),
+        baseline=baseline,
         blend=blend,
         verdict=verdict,
         chosen_by=metric if found is None else f"mean of {' and '.join(BLEND_METRICS)}",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices
     from localrank.points.similarity import QueryMap
+    from localrank_training.evaluation.baselines import AgainstBaseline
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.evaluation.features import Importances
     from localrank_training.report.figures import BlendReport, TrainingReport
@@ -58,6 +59,7 @@ def quality(report: TrainingReport, held: HeldOut) -> Section:
         parts.append(
             f"Attention: the model was trained on {count} of these queries, so the figures are too good."
         )
+    parts.append(_baseline(report.baseline))
     if report.blend is not None:
         parts += _of_blend(report.blend, report)
     elif report.differs:
@@ -66,6 +68,18 @@ def quality(report: TrainingReport, held: HeldOut) -> Section:
         parts += _alone(report)
     parts += _worst(report, held)
     return Section("How good it is", parts)
+
+
+def _baseline(found: AgainstBaseline) -> Table:
+    rows = [
+        (called(one.metric), one.candidate, one.baseline, gained(one), one.p_holm)
+        for one in found.comparisons
+    ]
+    header = ("metric", "this model", "baseline", "difference", "p (Holm)")
+    note = "The number after ± is half of the 95 % interval. p is adjusted for the number of metrics."
+    if not found.given:
+        note += " `--baseline` compares the model with the order that your users see today."
+    return Table(f"This model and {found.name}".removesuffix(","), header, rows, note)
 
 
 def _of_blend(blend: BlendReport, report: TrainingReport) -> list[Part]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from localrank.metrics import Convention, Measured
     from localrank_training.advice.assessment import Assessment
     from localrank_training.data.inspection import Inspection
+    from localrank_training.evaluation.baselines import AgainstBaseline
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.evaluation.evaluating import Evaluation
     from localrank_training.evaluation.leaks import Leaks
@@ -57,6 +58,7 @@ def notebook(report: TrainingReport) -> str:
 
 def of_run(report: TrainingReport) -> Iterator[Table]:
     """Return the tables of a training run."""
+    yield _baseline(report.baseline)
     if report.blend is not None:
         yield from _of_blend(report.blend)
     yield _held_out(report)
@@ -103,6 +105,15 @@ def _held_out(report: TrainingReport) -> Table:
     ]
     header = ("metric", "model", "global", "difference", "95 % interval", "p (Holm)", "hurt by > 0.1")
     return Table(title, header, rows)
+
+
+def _baseline(found: AgainstBaseline) -> Table:
+    rows = [
+        (one.metric, one.candidate, one.baseline, f"{one.difference:+.4f}", one.interval_text, one.p_holm)
+        for one in found.comparisons
+    ]
+    header = ("metric", "model", "baseline", "difference", "95 % interval", "p (Holm)")
+    return Table(f"Against {found.name}".removesuffix(","), header, rows)
 
 
 def _of_blend(blend: BlendReport) -> Iterator[Table]:

@@ -89,6 +89,14 @@ def _facts(trained: Trained, report: TrainingReport) -> Facts:
     mean, interval = mean_of(measured.per_query)
     within = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}; "
     found: list[tuple[str, object, str]] = [(called(measured.name), mean, f"{within}on held-out queries")]
+    baseline = report.baseline.comparisons[-1]
+    found.append(
+        (
+            f"{called(baseline.metric)} against {'your present order' if report.baseline.given else 'the best feature'}",
+            signed(baseline.difference),
+            named(report.baseline.sentence),
+        )
+    )
     if report.blend is not None:
         rival = report.blend.best
         against = rival.comparisons[-1]

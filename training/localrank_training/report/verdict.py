@@ -3,7 +3,8 @@
 Local models cost memory, routing and attention, so they must be better than the model's own global scorer by more than
 chance: some metric's difference is above zero with a p value of at most `LEVEL`, adjusted for all metrics (Holm). A blend
 without local models must be better than the best of its members alone; that member was chosen by these figures, so the
-comparison is a little too strict.
+comparison is a little too strict. If the user names the present order, the verdict speaks of that first: a model that is
+not better than it should not be served.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank.metrics import Measured
+    from localrank_training.evaluation.baselines import AgainstBaseline
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.report.figures import BlendReport
 
@@ -104,6 +106,21 @@ def of_blend(blend: BlendReport, comparisons: Sequence[Comparison], n_queries: i
     )
 
 
+def of_baseline(baseline: AgainstBaseline, inner: Verdict) -> Verdict:
+    """Judge a model beside the present order first, then as ``inner`` says.
+
+    Args:
+        baseline: what the user named.
+        inner: the verdict on the model beside simpler ones of its own.
+    """
+    outcome, _ = _outcome(baseline.comparisons)
+    if outcome == "better":
+        rest = inner.sentence.removeprefix("verdict: ")
+        return Verdict(inner.outcome, f"verdict: {baseline.sentence}: better. Besides: {rest}")
+    said = "worse" if outcome == "worse" else "no better on any metric"
+    return Verdict(outcome, f"verdict: {baseline.sentence}: {said}; keep your present order")
+
+
 def against_served(new: Sequence[Measured], served: Sequence[Measured], name: str) -> Verdict:
     """Judge a new version beside the one that is served, on the queries that the new one held out.
 
@@ -115,6 +132,11 @@ def against_served(new: Sequence[Measured], served: Sequence[Measured], name: st
     if outcome == "worse":
         return Verdict("worse", f"not promoted: worse than {name}: {_said(most)}")
     return Verdict("better", f"promoted: better than {name}: {_said(most)}")
+
+
+def is_better(comparisons: Sequence[Comparison]) -> bool:
+    """Whether a candidate is better on some metric by more than chance, and worse on none."""
+    return _outcome(comparisons)[0] == "better"
 
 
 def _outcome(comparisons: Sequence[Comparison]) -> tuple[Outcome, Comparison]:
