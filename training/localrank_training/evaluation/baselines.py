@@ -65,7 +65,18 @@ class AgainstBaseline:
             "name": self.name,
             "given": self.given,
             "sentence": self.sentence,
-            "figures": [one.to_json() for one in self.comparisons],
+            "figures": [
+                {
+                    "metric": one.metric,
+                    "model": one.candidate,
+                    "baseline": one.baseline,
+                    "difference": one.difference,
+                    "low": None if one.interval is None else one.interval.low,
+                    "high": None if one.interval is None else one.interval.high,
+                    "p_holm": one.p_holm,
+                }
+                for one in self.comparisons
+            ],
         }
 
 
