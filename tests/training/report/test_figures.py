@@ -125,7 +125,7 @@ def test_choices_and_stability_have_tables_if_there_are_any() -> None:
 def test_a_notebook_shows_the_tables_and_the_verdict() -> None:
     html = report()._repr_html_()
 
-    assert html.count("<table") == 1
+    assert html.count("<table") == 2
     assert html.endswith("\n<p>verdict: same &amp; sound</p>")
 
 
