@@ -150,6 +150,22 @@ def test_the_manifest_has_a_row_for_each_metric() -> None:
             *plain[2:],
         ],
         "fallbacks": {"no_signature": 2},
+        "baseline": {
+            "name": "your present order (price)",
+            "given": True,
+            "sentence": "your present order (price) ndcg@10 0.5000, this model 0.7500 (+0.2500 4 of 12 queries differ: too few for an interval)",
+            "figures": [
+                {
+                    "metric": "ndcg@10",
+                    "model": 0.75,
+                    "baseline": 0.5,
+                    "difference": 0.25,
+                    "low": None,
+                    "high": None,
+                    "p_holm": 0.04,
+                }
+            ],
+        },
     }
 
 
