@@ -20,8 +20,7 @@ from localrank_service.apis import ROUTERS, openapi
 from localrank_service.http import problems
 from localrank_service.http.admission import Admission, Connections, LoadLimits
 from localrank_service.http.cors import Cors, parse_origins
-from localrank_service.http.direct import DirectRoute
-from localrank_service.http.edge import Edge
+from localrank_service.http.edge import DirectRoute, Edge
 from localrank_service.http.keyring import Keyring, generate
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts

@@ -19,7 +19,7 @@ from fastapi import APIRouter, Request, Response
 from localrank.letor import decimal
 from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, Schema, operation, option
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.reranking import Attempt
 from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of

@@ -18,7 +18,7 @@ from localrank_service.apis.openapi import BODY, KEY, ROWS, Schema, closed, oper
 from localrank_service.apis.rerank import reader
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import FAILED, Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire.answer import server_timing

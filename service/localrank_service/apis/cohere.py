@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, operation, request_of
 from localrank_service.apis.rerank.reader import JsonQuery
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of

@@ -16,7 +16,7 @@ from localrank.rankings import kendall_tau, overlap, rank_biased_overlap, ranks_
 from localrank_service.apis.openapi import BODY, KEY, MODEL, ROWS, operation, request_of
 from localrank_service.apis.rerank.reader import RERANK, JsonQuery
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem
 from localrank_service.reranking import Attempt
 from localrank_service.wire.answer import results, route_members, server_timing, warnings_of

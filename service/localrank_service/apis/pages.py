@@ -2,6 +2,8 @@
 to try a ranking and to watch the service, from the files in ``localrank_service/page``.
 
 The page knows nothing that the public routes do not answer, so it needs no key to be read; what it asks may need one.
+A page may run its own scripts and send requests to this service, nothing else. So texts in descriptions or answers
+cannot run anything and cannot send anything elsewhere.
 """
 
 from __future__ import annotations
@@ -16,10 +18,29 @@ from fastapi import APIRouter, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 
 import localrank_service
-from localrank_service.http.page_headers import PAGE_HEADERS, content_policy
 from localrank_service.http.problems import Problem
 
 router = APIRouter(include_in_schema=False)
+
+#: What every page of this service tells the browser: nobody may frame it.
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
 
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 _NO_ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"
@@ -35,8 +56,14 @@ async def docs() -> Response:
         swagger_css_url="docs/swagger-ui.css",
         swagger_favicon_url=_NO_ICON,
     )
-    response.headers.update(PAGE_HEADERS | {"content-security-policy": _policy(bytes(response.body))})
+    response.headers.update(_HEADERS | {"content-security-policy": _policy(bytes(response.body))})
     return response
+
+
+def _content_policy(**directives: str) -> str:
+    """Return the content security policy of a page; directives such as ``script_src`` replace the usual ones."""
+    policy = _POLICY | {name.replace("_", "-"): value for name, value in directives.items()}
+    return "; ".join(f"{name} {value}" for name, value in policy.items())
 
 
 @cache
@@ -44,7 +71,7 @@ def _policy(page: bytes) -> str:
     """Return the content security policy of the page."""
     scripts = [part.partition(b"</script>")[0] for part in page.split(b"<script>")[1:]]
     hashes = [f"'sha256-{b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
-    return content_policy(
+    return _content_policy(
         script_src=" ".join(["'self'", *hashes]),  # the page's own, by its hash
         style_src="'self' 'unsafe-inline'",  # Swagger UI sets styles of elements
     )
@@ -58,7 +85,7 @@ async def docs_file(name: str) -> Response:
     return Response(
         _read(name),
         media_type=_FILES[name],
-        headers=PAGE_HEADERS | {"cache-control": "public, max-age=86400"},
+        headers=_HEADERS | {"cache-control": "public, max-age=86400"},
     )
 
 
@@ -82,9 +109,9 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _INDEX = "index.html"
-_HEADERS = PAGE_HEADERS | {
+_HEADERS = _HEADERS | {
     # Elements are made one by one: a text never becomes markup, which the browser checks.
-    "content-security-policy": content_policy()
+    "content-security-policy": _content_policy()
     + "; require-trusted-types-for 'script'; trusted-types 'none'",
     # Asked for again each time, so that a new version of the service has a new page at once.
     "cache-control": "no-cache",

@@ -2,15 +2,22 @@
 
 Plain ASGI and the only middleware, because every layer costs each request. No exception passes it: whatever was not
 foreseen is logged with the request's id and answered with a 500 that tells nothing else.
+
+A route whose endpoint reads the request itself is a `DirectRoute`: nothing is solved, validated or wrapped between it and
+the router. It is described in OpenAPI as any other, and the handlers of the application answer its errors. They surround
+all routes, so the additional ones that the framework puts around each route are left out: they take a tenth of the time
+of a small request.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from starlette.requests import ClientDisconnect
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from localrank.errors import LocalRankError
 from localrank_service.http.admission import ALWAYS, WHY
@@ -24,7 +31,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from localrank_service.http.cors import Cors
-    from localrank_service.http.direct import DirectRoute
     from localrank_service.http.keys import Keys
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
@@ -167,3 +173,32 @@ def _identity(headers: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bool, bool
     if not request_id or not REQUEST_ID.fullmatch(request_id):
         request_id = secrets.token_hex(16).encode()
     return request_id, traced, by_page, trial
+
+
+class DirectRoute(APIRoute):
+    """Calls ``endpoint(request)`` and sends the response that it returns."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        endpoint = self.endpoint
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+        self.app = answer
+
+
+class Answer(Response):
+    """JSON, and how long each stage took to make it."""
+
+    def __init__(self, content: bytes, server_timing: str) -> None:
+        # Faster than the framework's way, because status, content type and headers are known.
+        self.status_code = 200
+        self.background = None
+        self.body = content
+        self.raw_headers = [
+            (b"server-timing", server_timing.encode()),
+            (b"content-length", b"%d" % len(content)),
+            (b"content-type", b"application/json"),
+        ]

@@ -10,7 +10,7 @@ from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, operat
 from localrank_service.apis.rerank import npy, reader
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.body import media_type, read_body
-from localrank_service.http.direct import Answer, DirectRoute
+from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import check_query_string, names_of

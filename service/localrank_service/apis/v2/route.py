@@ -32,7 +32,7 @@ from localrank_service.apis.v2 import reader as v2
 from localrank_service.apis.v2.reader import BINARY_OUTPUT, INFER_PARAMETERS
 from localrank_service.apis.v2.tensors import BINARY_INPUT, INPUTS
 from localrank_service.http.body import read_body
-from localrank_service.http.direct import DirectRoute
+from localrank_service.http.edge import DirectRoute
 from localrank_service.reranking import Attempt
 from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import check_query_string, names_of
