@@ -72,7 +72,7 @@ class Attempt:
     Attributes:
         api: the wire, as the metrics name it.
         drawn: the part of the request in an experiment.
-        timing: of the stages; `begin` starts it when the whole body is there.
+        timing: of the stages; it starts anew, with ``decode``, when the whole body is there.
     """
 
     __slots__ = (
@@ -132,10 +132,6 @@ class Attempt:
         if (observation := OBSERVATION.get()) is not None:
             ranking, documents = (None, None) if done is None else (done.ranking, done.documents.matrix)
             observation.add(Observed(model, ranking, documents, took, self.timing.laps()))
-
-    def begin(self) -> None:
-        """Start measuring, with the stage of reading."""
-        self.timing.start("decode")
 
     async def find(
         self,

@@ -342,11 +342,11 @@ async def test_a_request_that_is_recorded_learns_of_each_query_once(tiny_model: 
     token = OBSERVATION.set(SimpleNamespace(add=noted.append))  # type: ignore[arg-type]
     try:
         refused = Attempt(service(), "rerank", SCOPE)
-        refused.begin()
+        refused.timing.start("decode")
         with pytest.raises(Problem), refused:
             raise Problem(400, "x")
         with Attempt(service(), "rerank", SCOPE) as attempt:
-            attempt.begin()
+            attempt.timing.start("decode")
             ranked = await attempt.rank(tiny_model, documents())
     finally:
         OBSERVATION.reset(token)
@@ -361,7 +361,7 @@ async def test_a_request_that_is_recorded_learns_of_each_query_once(tiny_model: 
 async def test_waiting_for_a_thread_is_no_stage(tiny_model: LiveModel, lanes: dict[str, Lane]) -> None:
     many = documents(np.random.default_rng(0).standard_normal((2**17, 4)).astype(np.float32))
     attempt = Attempt(service(), "rerank", SCOPE)
-    attempt.begin()
+    attempt.timing.start("decode")
 
     await attempt.rank(tiny_model, many)
 

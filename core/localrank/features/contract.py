@@ -111,7 +111,7 @@ class FeatureContract:
             list_lengths=tuple(float(length) for length in np.quantile(lengths, QUANTILES)),
         )
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         return len(self.names)
 
@@ -199,6 +199,8 @@ class FeatureContract:
             InvalidDocuments: something is no number, or the names of the columns are no names of features.
             ContractMismatch: a feature of the model is not among the columns.
         """
+        if type(documents) is np.ndarray and documents.dtype == np.float32 and documents.ndim == 2:
+            return np.ascontiguousarray(documents), ()
         columns = columns_of(documents)
         names = None if columns is None else names_of(columns)
         if names is None:

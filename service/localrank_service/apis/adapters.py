@@ -465,7 +465,7 @@ async def _adapt(engine: str, request: Request) -> Response:
     with Attempt(service, engine, request.scope) as attempt:
         media_type(request.headers, ("application/json",))
         body = await read_body(request, service.settings.max_body_bytes)
-        attempt.begin()
+        attempt.timing.start("decode")
         asked = request.query_params.multi_items() if request.scope["query_string"] else ()
         query = await attempt.run(read, len(body), engine, body, asked, service.limits)
         model = await attempt.find(query.options.model, at=None)

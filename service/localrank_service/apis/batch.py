@@ -121,7 +121,7 @@ async def _answer(
     service: Service = request.app.state.service
     request_id: str = request.scope["request_id"]
     with Attempt(service, "rerank_batch", request.scope, position) as attempt:
-        attempt.begin()
+        attempt.timing.start("decode")
         query = await attempt.run(reader.JsonQuery.read, len(body), body, service.limits)
         model = await attempt.find(query.options.model, found=models)
         documents = await attempt.run(query.documents, query.cost, model.ranker.contract)

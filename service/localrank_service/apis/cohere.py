@@ -185,7 +185,7 @@ async def rerank(request: Request) -> Response:
             media_type(request.headers, ("application/json",))
             check_query_string(request.scope["query_string"], _TABLE)
             body = await read_body(request, service.settings.max_body_bytes)
-            attempt.begin()
+            attempt.timing.start("decode")
             query = await attempt.run(CohereQuery.read, len(body), body, service.limits)
             model = await attempt.find(query.options.model)
             documents = await attempt.run(query.documents, query.cost, model.ranker.contract)

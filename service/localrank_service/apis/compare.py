@@ -144,7 +144,7 @@ async def compare(request: Request) -> Response:
         media_type(request.headers, ("application/json",))
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
-        attempt.begin()
+        attempt.timing.start("decode")
         query = await attempt.run(CompareQuery.read, len(body), body, service.limits)
         ranked = []
         for address, at in zip(query.addresses, ("/baseline", "/candidate"), strict=True):

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from localrank_service.telemetry.counts import Counted, Counts
-    from localrank_service.telemetry.instruments import Instrument
+    from localrank_service.telemetry.counts import Counted
+    from localrank_service.telemetry.instruments import Table
 
 #: Seconds, in steps of a quarter, so that quantiles can be compared.
 RANK_BUCKETS = tuple(20e-6 * 1.25**step for step in range(62))
@@ -57,74 +55,56 @@ class Arm:
 class ExperimentMeters:
     """The instruments of experiments."""
 
-    def __init__(self, counts: Counts) -> None:
-        self._counts = counts
+    def __init__(self, table: Table) -> None:
+        self._counts = table.counts
         run = ["experiment", "run"]
-        self.requests = Counter(
-            counts,
+        self.requests = table.counter(
             "localrank_experiment_requests_total",
             "Requests of an experiment by arm and outcome: ok, degraded or error; outside counts requests "
             "that took no part, or whose outcome the caller or the load decided.",
-            [*run, "arm", "outcome"],
+            (*run, "arm", "outcome"),
         )
-        self.seconds = Histogram(
-            counts,
+        self.seconds = table.histogram(
             "localrank_experiment_rank_seconds",
             "Time of ranking in an experiment, without reading and writing, scaled to a list of 100 documents.",
-            [*run, "arm"],
-            RANK_BUCKETS,
+            (*run, "arm"),
+            bounds=RANK_BUCKETS,
         )
-        self.returns = Counter(
-            counts,
+        self.returns = table.counter(
             "localrank_experiment_returns_total",
             "Canaries that were taken back, by reason: errors, degraded or latency.",
-            ["experiment", "reason"],
+            ("experiment", "reason"),
         )
-        self.returned = Gauge(
-            counts,
+        self.returned = table.gauge(
             "localrank_experiment_returned",
             "1 if the canary was taken back and is still in the file, else 0.",
             run,
-            "highest",
+            over="highest",
         )
-        self.shadows = Counter(
-            counts,
+        self.shadows = table.counter(
             "localrank_shadow_total",
             "Requests for a shadow by outcome: ranked, dropped because the queue was full, or failed.",
-            [*run, "outcome"],
+            (*run, "outcome"),
         )
-        self.kendall_tau = Histogram(
-            counts,
+        self.kendall_tau = table.histogram(
             "localrank_shadow_kendall_tau",
             "Kendall's tau-b between the scores of a shadow and of the answer.",
             run,
-            TAU_BUCKETS,
+            bounds=TAU_BUCKETS,
         )
-        self.rank_biased_overlap = Histogram(
-            counts,
+        self.rank_biased_overlap = table.histogram(
             "localrank_shadow_rbo",
             "Rank-biased overlap (0.9) between the rankings of a shadow and of the answer.",
             run,
-            AGREEMENT_BUCKETS,
+            bounds=AGREEMENT_BUCKETS,
         )
-        self.overlap = Histogram(
-            counts,
+        self.overlap = table.histogram(
             "localrank_shadow_overlap",
             "Share of the first 10 documents that a shadow and the answer have in common.",
             run,
-            AGREEMENT_BUCKETS,
+            bounds=AGREEMENT_BUCKETS,
         )
-        self.instruments: tuple[Instrument, ...] = (
-            self.requests,
-            self.seconds,
-            self.returns,
-            self.returned,
-            self.shadows,
-            self.kendall_tau,
-            self.rank_biased_overlap,
-            self.overlap,
-        )
-        self._of_runs = frozenset(one.name for one in self.instruments if "run" in one.labels)
+        self._of_runs = {one.name: one for one in table.instruments if "run" in one.labels}
 
     def keep(self, runs: Collection[str]) -> None:
         """Forget the series of all other runs of this process."""
@@ -133,9 +113,8 @@ class ExperimentMeters:
             return name in self._of_runs and labels[1] not in runs
 
         self._counts.drop(gone)
-        for instrument in self.instruments:
-            if instrument.name in self._of_runs:
-                instrument.forget()
+        for instrument in self._of_runs.values():
+            instrument.forget()
 
     def arms(self, counted: Iterable[Counted]) -> dict[tuple[str, str], Arm]:
         """Return what each arm has counted, by run and arm."""

@@ -70,14 +70,14 @@ class Observations:
     Cells: how many fell into each bucket and no lower one, how many were above all, and their sum.
     """
 
-    __slots__ = ("_bounds", "_cells")
+    __slots__ = ("_bounds", "cells")
 
     def __init__(self, bounds: Sequence[float], cells: Cells) -> None:
         self._bounds = bounds
-        self._cells = cells
+        self.cells = cells
 
     def observe(self, value: float) -> None:
-        cells = self._cells
+        cells = self.cells
         cells[bisect_left(self._bounds, value)] += 1.0
         cells[-1] += value
 
@@ -157,6 +157,42 @@ class Gauge:
                 value, _ = max(several, key=lambda cells: cells[1])
             family.add_metric(labels, value)
         return family
+
+
+class Table:
+    """Every metric of one application, in the order shown: ``/metrics``, ``/v1/stats`` and the documentation have these.
+
+    Attributes:
+        counts: what the metrics count in.
+        instruments: one for each metric.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.instruments: list[Instrument] = []
+
+    def add(self, instrument: Instrument) -> None:
+        """Add a metric that is made of others."""
+        self.instruments.append(instrument)
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        """Add a number that only grows."""
+        self.add(made := Counter(self.counts, name, text, labels))
+        return made
+
+    def gauge(
+        self, name: str, text: str, labels: Sequence[str] = (), *, over: Over, lasting: bool = False
+    ) -> Gauge:
+        """Add a number that is set."""
+        self.add(made := Gauge(self.counts, name, text, labels, over, lasting=lasting))
+        return made
+
+    def histogram(
+        self, name: str, text: str, labels: Sequence[str] = (), *, bounds: Sequence[float]
+    ) -> Histogram:
+        """Add numbers by their size."""
+        self.add(made := Histogram(self.counts, name, text, labels, bounds))
+        return made
 
 
 def _summed(counted: Iterable[Counted], name: str) -> dict[tuple[str, ...], Cells]:

@@ -7,6 +7,7 @@ because a request is over before the usual first bucket ends.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
@@ -15,12 +16,12 @@ from localrank import __version__
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.drift import Drift
 from localrank_service.telemetry.experiments import ExperimentMeters
-from localrank_service.telemetry.instruments import Counter, Gauge, Histogram
+from localrank_service.telemetry.instruments import Table
 from localrank_service.telemetry.recent import Recent
 from localrank_service.telemetry.totals import SHOWN, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prometheus_client import Metric
@@ -63,199 +64,139 @@ class Meters:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._counts = counts = Counts(folder)
-        self.http_requests = Counter(
-            counts,
+        table = Table(counts)
+        self.http_requests = table.counter(
             "localrank_http_requests_total",
             "Answers by route, method and status.",
-            ["route", "method", "status"],
+            ("route", "method", "status"),
         )
-        self.key_checks = Counter(
-            counts,
+        self.key_checks = table.counter(
             "localrank_key_checks_total",
             "Key checks, by the label of the key and the outcome: accepted, missing or refused.",
-            ["key", "outcome"],
+            ("key", "outcome"),
         )
-        self.in_flight = Gauge(counts, "localrank_inflight_requests", "Requests being answered.", [], "sum")
-        self.documents_in_flight = Gauge(
-            counts, "localrank_inflight_documents", "Documents of the requests being answered.", [], "sum"
+        self.in_flight = table.gauge("localrank_inflight_requests", "Requests being answered.", over="sum")
+        self.documents_in_flight = table.gauge(
+            "localrank_inflight_documents", "Documents of the requests being answered.", over="sum"
         )
-        self.accepted = Gauge(
-            counts,
+        self.accepted = table.gauge(
             "localrank_accepted_requests",
             "Requests that have arrived and are not answered, counted ten times a second: all, those that wait for "
             "their turn (waiting), those in the thread that reads large bodies (reading) or ranks large lists "
             "(ranking), and those of administrators (changing).",
-            ["state"],
-            "sum",
+            ("state",),
+            over="sum",
         )
-        self.refused_requests = Counter(
-            counts,
+        self.refused_requests = table.counter(
             "localrank_refused_total",
             "Requests and connections that were refused or ended early, by reason.",
-            ["reason"],
+            ("reason",),
         )
-        self.queue_wait = Histogram(
-            counts,
+        self.queue_wait = table.histogram(
             "localrank_queue_wait_seconds",
             "Time from the arrival of a request's whole body to its turn on the event loop.",
-            [],
-            TIME_BUCKETS,
+            bounds=TIME_BUCKETS,
         )
-        self.connections = Gauge(counts, "localrank_connections", "Open connections.", [], "sum")
-        self.requests = Counter(
-            counts,
+        self.connections = table.gauge("localrank_connections", "Open connections.", over="sum")
+        self.requests = table.counter(
             "localrank_requests_total",
             "Rerank requests by outcome: ok, degraded, invalid (the caller's fault) or error (ours).",
-            ["api", "model", "version", "outcome"],
+            ("api", "model", "version", "outcome"),
         )
-        self.duration = Histogram(
-            counts,
+        self.duration = table.histogram(
             "localrank_request_duration_seconds",
             "Time of a rerank request, from the arrival of its whole body to its answer.",
-            ["api", "model"],
-            TIME_BUCKETS,
+            ("api", "model"),
+            bounds=TIME_BUCKETS,
         )
-        self.stage = Histogram(
-            counts,
+        self.stage = table.histogram(
             "localrank_stage_duration_seconds",
             "Time of each stage of a rerank request.",
-            ["stage"],
-            TIME_BUCKETS,
+            ("stage",),
+            bounds=TIME_BUCKETS,
         )
-        self.documents = Histogram(
-            counts,
+        self.documents = table.histogram(
             "localrank_documents",
             "Documents per rerank request; the manifest holds the lengths of the training lists.",
-            ["model"],
-            DOCUMENT_BUCKETS,
+            ("model",),
+            bounds=DOCUMENT_BUCKETS,
         )
-        self.routes = Counter(
-            counts,
+        self.routes = table.counter(
             "localrank_routes_total",
             "Rerank requests by the cluster whose scorer answered, and the reason if the routing strategy "
             "did not choose it.",
-            ["model", "version", "cluster", "fallback"],
+            ("model", "version", "cluster", "fallback"),
         )
-        self.degraded = Counter(
-            counts,
+        self.degraded = table.counter(
             "localrank_degraded_total",
             "Rerank requests that a cheaper ranking answered, by that ranking and the reason.",
-            ["model", "rung", "reason"],
+            ("model", "rung", "reason"),
         )
-        self.training_share = Gauge(
-            counts,
+        self.training_share = table.gauge(
             "localrank_training_share",
             "Share of the training queries in each cluster; compare localrank_routes_total with it.",
-            ["model", "version", "cluster"],
-            "latest",
+            ("model", "version", "cluster"),
+            over="latest",
         )
-        self.margin = Histogram(
-            counts,
+        table.add(Drift(self.routes, self.training_share))
+        self.margin = table.histogram(
             "localrank_route_margin",
             "How far the best cluster was ahead of the second best.",
-            ["model"],
-            MARGIN_BUCKETS,
+            ("model",),
+            bounds=MARGIN_BUCKETS,
         )
-        self.imputed = Counter(
-            counts,
-            "localrank_feature_imputed_total",
-            "Missing values that were imputed.",
-            ["model", "feature"],
+        self.imputed = table.counter(
+            "localrank_feature_imputed_total", "Missing values that were imputed.", ("model", "feature")
         )
-        self.out_of_range = Counter(
-            counts,
-            "localrank_feature_out_of_range_total",
-            "Values out of the training range.",
-            ["model"],
+        self.out_of_range = table.counter(
+            "localrank_feature_out_of_range_total", "Values out of the training range.", ("model",)
         )
-        self.impressions = Counter(
-            counts,
+        self.impressions = table.counter(
             "localrank_impressions_total",
             "Queries of the impression log: logged, dropped because too many waited, over_quota because their caller had "
             "too many, or lost because they could not be written.",
-            ["outcome"],
+            ("outcome",),
         )
-        self.feedback = Counter(
-            counts,
+        self.feedback = table.counter(
             "localrank_feedback_total",
             "Events of feedback: logged, dropped, over_quota or lost.",
-            ["outcome"],
+            ("outcome",),
         )
-        self.model_seconds = Counter(
-            counts,
+        self.model_seconds = table.counter(
             "localrank_model_seconds_total",
             "Time of rerank requests by part: success, fail, input, compute, output.",
-            ["model", "version", "part"],
+            ("model", "version", "part"),
         )
-        self.last = Gauge(
-            counts,
+        self.last = table.gauge(
             "localrank_last_request_timestamp_seconds",
             "Unix time of the last answer to a rerank request.",
-            ["model", "version"],
-            "highest",
+            ("model", "version"),
+            over="highest",
             lasting=True,
         )
-        self.model_version = Gauge(
-            counts,
-            "localrank_model_version",
-            "Version that the alias stands for.",
-            ["model", "alias"],
-            "latest",
+        self.model_version = table.gauge(
+            "localrank_model_version", "Version that the alias stands for.", ("model", "alias"), over="latest"
         )
-        self.model_broken = Gauge(
-            counts,
+        self.model_broken = table.gauge(
             "localrank_model_broken",
             "1 if the version that should be served could not be loaded.",
-            ["model"],
-            "highest",
+            ("model",),
+            over="highest",
         )
-        self.remote_seen = Gauge(
-            counts,
+        self.remote_seen = table.gauge(
             "localrank_remote_seen_timestamp_seconds",
             "Unix time of the last reading of the models at LOCALRANK_MODELS_URL.",
-            [],
-            "highest",
+            over="highest",
         )
-        self.worker_deaths = Counter(
-            counts,
+        self.worker_deaths = table.counter(
             "localrank_worker_deaths_total",
             "Workers that ended by themselves or hung, by cause: hung, stuck, the signal, or the exit code.",
-            ["cause"],
+            ("cause",),
         )
-        self.experiments = ExperimentMeters(counts)
-        build = Gauge(counts, "localrank_build_info", "Always 1.", ["version"], "highest")
+        self.experiments = ExperimentMeters(table)
+        build = table.gauge("localrank_build_info", "Always 1.", ("version",), over="highest")
         build.set(1.0, __version__)
-        self.instruments: tuple[Instrument, ...] = (
-            self.http_requests,
-            self.key_checks,
-            self.in_flight,
-            self.documents_in_flight,
-            self.accepted,
-            self.refused_requests,
-            self.queue_wait,
-            self.connections,
-            self.requests,
-            self.duration,
-            self.stage,
-            self.documents,
-            self.routes,
-            self.degraded,
-            self.training_share,
-            Drift(self.routes, self.training_share),
-            self.margin,
-            self.imputed,
-            self.out_of_range,
-            self.impressions,
-            self.feedback,
-            self.model_seconds,
-            self.last,
-            self.model_version,
-            self.model_broken,
-            self.remote_seen,
-            self.worker_deaths,
-            *self.experiments.instruments,
-            build,
-        )
+        self.instruments: Sequence[Instrument] = table.instruments
 
         self.recent = Recent(counts)
         # Since when the service runs: a process that takes over the files of another goes on.
@@ -448,7 +389,7 @@ class Meters:
             self.requests.of(api, name, version, "degraded")[0] += 1.0
             self.degraded.of(name, *degraded)[0] += 1.0
         total = milliseconds["total"] / 1e3
-        before, after = (milliseconds.get(part, 0.0) / 1e3 for part in ("decode", "encode"))
+        before, after = milliseconds.get("decode", 0.0) / 1e3, milliseconds.get("encode", 0.0) / 1e3
         seconds = self.model_seconds.of
         seconds(name, version, "success")[0] += total
         seconds(name, version, "input")[0] += before
@@ -456,10 +397,11 @@ class Meters:
         seconds(name, version, "output")[0] += after
         self.last.set(time.time(), name, version)
         self.recent.ranked(name, milliseconds)
-        self.duration.of(api, name).observe(total)
+        # Without a call for each time: there are seven of them.
         for stage, elapsed in milliseconds.items():
-            if stage != "total":
-                self.stage.of(stage).observe(elapsed / 1e3)
+            taken = self.duration.of(api, name) if stage == "total" else self.stage.of(stage)
+            taken.cells[bisect_left(TIME_BUCKETS, elapsed / 1e3)] += 1.0
+            taken.cells[-1] += elapsed / 1e3
         if not live:
             return
         self.documents.of(name).observe(len(ranking.order))

@@ -76,7 +76,12 @@ class Recent:
     def ranked(self, model: str, milliseconds: Mapping[str, float]) -> None:
         """Count one ranking and its stages."""
         number = time.monotonic() // SECONDS
-        add(self._outcomes_of(model), number, 0)
+        outcomes = self._outcomes.get(model) or self._outcomes_of(model)
+        at = int(number % _SLICES) * (len(OUTCOMES) + 1)
+        if outcomes[at] == number:
+            outcomes[at + 1] += 1.0
+        else:
+            add(outcomes, number, 0)
         at = int(number % _SLICES) * _WIDTH
         times = self._times
         for stage, elapsed in milliseconds.items():

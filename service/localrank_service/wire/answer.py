@@ -141,7 +141,8 @@ def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]
 
 def server_timing(milliseconds: Mapping[str, float]) -> str:
     """Return the value of the ``Server-Timing`` header."""
-    return ", ".join(f"{name};dur={elapsed:g}" for name, elapsed in milliseconds.items())
+    # A list, because a generator is entered once for each.
+    return ", ".join([f"{name};dur={elapsed:g}" for name, elapsed in milliseconds.items()])
 
 
 class _Numbered:
@@ -180,10 +181,10 @@ def results(ranked: Ranked) -> bytes:
     parts = [b',"score":'] * ((4 if ids is None else 6) * count)
     width = len(parts) // count
     parts[0::width] = _RANKS.most(first + count)[first : first + count]
-    parts[1::width] = [texts[index] for index in indices]
+    parts[1::width] = map(texts.__getitem__, indices)
     if ids is not None:
         parts[2::width] = [b',"id":'] * count
-        parts[3::width] = [orjson.dumps(ids[index]) for index in indices]
+        parts[3::width] = map(orjson.dumps, map(ids.__getitem__, indices))
     # Numbers hold no comma.
     scores = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
     if ranked.ruled is not None:

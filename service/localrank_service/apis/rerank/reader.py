@@ -156,7 +156,8 @@ class JsonQuery:
         members = plain_members(body, limits, described=cls.described)
         if members is None or members.get("return_documents"):
             return cls(body, members_of(body, cls.table, limits), limits, plain=False)
-        check_names(members, cls.table)
+        if not members.keys() <= cls.table.keys():
+            check_names(members, cls.table)
         return cls(body, members, limits, plain=True)
 
     def __init__(self, body: bytes, members: dict[str, Any], limits: Limits, *, plain: bool) -> None:
@@ -181,11 +182,10 @@ class JsonQuery:
             boost=members.get("boost"),
         )
         check_options(self.options)
-        forms = [name for name in _FORMS if name in members]
-        if len(forms) != 1:
-            found = " and ".join(forms) or "none of them"
+        if ("documents" in members) == ("features" in members):
+            found = " and ".join(_FORMS) if "features" in members else "none of them"
             raise Problem(422, f"expected one of {', '.join(_FORMS)}; found {found}", pointer="")
-        self.form = forms[0]
+        self.form = "documents" if "documents" in members else "features"
         if "ids" in members and self.form == "documents":
             raise Problem(
                 422,
@@ -201,7 +201,7 @@ class JsonQuery:
     def documents(self, contract: FeatureContract) -> Documents:
         """Return the documents in the order of the model's features."""
         check_contract(self.options.contract, contract)
-        names = self._feature_names()
+        names = self._feature_names() if "feature_names" in self._members else None
         columns, extra = (None, ()) if names is None else columns_of(names, contract, self._limits)
         width = contract.n_features if names is None else len(names)
         if self._plain:
@@ -230,14 +230,11 @@ class JsonQuery:
         n_docs = len(values)
         if values.ndim != 2 or values.shape[1] != width or n_docs > self._limits.max_documents:
             return None
-        if self.form == "features":
+        if "ids" in self._members:
             ids = self._ids(n_docs)
-        return Documents(
-            ordered(values, columns),
-            ids,
-            in_model_order(locate, columns),
-            dict.fromkeys(extra, n_docs),
-        )
+        if columns is not None:
+            values, locate = ordered(values, columns), in_model_order(locate, columns)
+        return Documents(values, ids, locate, dict.fromkeys(extra, n_docs))
 
     def _rows(
         self,

@@ -71,13 +71,14 @@ async def rerank(request: Request) -> Response:
         if binary:
             attempt.api = "rerank_npy"
         body = await read_body(request, service.settings.max_body_bytes)
-        attempt.begin()
+        attempt.timing.start("decode")
         query: RequestQuery
         if binary:
             asked = request.query_params.multi_items() if request.scope["query_string"] else ()
             query = await attempt.run(npy.read, 0, body, asked, service.limits)
         else:
-            check_query_string(request.scope["query_string"], _TABLE)
+            if request.scope["query_string"]:
+                check_query_string(request.scope["query_string"], _TABLE)
             query = await attempt.run(reader.JsonQuery.read, len(body), body, service.limits)
         at = None if binary else "/model"
         model = await attempt.find(query.options.model, at=at)

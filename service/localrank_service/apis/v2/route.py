@@ -147,7 +147,7 @@ async def infer(request: Request) -> Response:
     with Attempt(service, "v2", request.scope) as attempt:
         check_query_string(request.scope["query_string"], _TABLE)
         body = await read_body(request, service.settings.max_body_bytes)
-        attempt.begin()
+        attempt.timing.start("decode")
         declared = headers.get(v2.HEADER_LENGTH)
         call = await attempt.run(v2.read, len(body), body, declared, service.limits)
         model = await attempt.find(_address(**request.path_params), at=None)
