@@ -55,6 +55,7 @@ BENCHMARKS = {
     "distances": Benchmark(short=()),
     "kernels": Benchmark(),
     "loading": Benchmark(short=()),
+    "propensities": Benchmark(),
     "loading_models": Benchmark(short=("--queries", "20000", "--features", "136")),
     "metrics": Benchmark(short=()),
     "ranksvm": Benchmark(),

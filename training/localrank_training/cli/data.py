@@ -1,4 +1,4 @@
-"""``localrank data``: look at judged queries, convert them, split them, make them up, take them from a service's log."""
+"""``localrank data``: look at judged queries, convert them, split them, make them up, take them from a log."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from localrank.commands.output import print_json, print_table
 from localrank.errors import InvalidConfiguration
 from localrank_training.cli.arguments import Overwrite, SkipBadFiles, add, say
+from localrank_training.cli.clicks import clicks
 from localrank_training.cli.export import export
 from localrank_training.cli.output import AsJson, given, progress
 from localrank_training.data.tables import Columns
@@ -24,7 +25,7 @@ app = typer.Typer(
     name="data",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Inspect, convert, split, synthesize judged queries, and export them from a service's log.",
+    help="Inspect, convert, split, synthesize judged queries, and make them from clicks or a service's log.",
 )
 
 Data = Annotated[
@@ -240,7 +241,7 @@ def synthesize(
         typer.echo(f"{out}: {queries} queries, {n_docs} documents, {features} features")
 
 
-for command in (inspect, convert, split, export, synthesize):
+for command in (inspect, convert, split, export, clicks, synthesize):
     add(app, command)
 
 

@@ -244,7 +244,7 @@ def test_propensities_that_are_accepted_are_near_and_few_observations_are_refuse
 
     np.testing.assert_allclose(looks, trusted(fit(enough), enough).ratios, rtol=0.1)
     with pytest.raises(
-        InvalidData, match=r"found place 2 with \d+ clicks, known within \d+%, which takes about"
+        InvalidData, match=r"found place 2 with \d+ clicks, known within \d+%; it takes about"
     ):
         trusted(fit(few), few)
 

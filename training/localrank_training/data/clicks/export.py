@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from localrank_training.data.clicks.joining import Rest, Which
+    from localrank_training.data.clicks.propensities import Tally
     from localrank_training.data.queries import QuerySet
 
 _POWER = re.compile(r"power:(?P<eta>[0-9]+(?:\.[0-9]+)?)")
@@ -91,7 +92,11 @@ def export(
         if not 0 < value < math.inf:
             raise InvalidConfiguration(f"{name}: expected a number above 0, found {value}")
     logged = Logged(paths)
-    found = None if propensities is None else propensities_of(propensities, logged, which)
+    found = (
+        None
+        if propensities is None
+        else propensities_of(propensities, tally(logged, which=which) if propensities == "em" else None)
+    )
     joined = join(
         logged, which=which, rest=rest, click_label=click_label, propensities=found, max_weight=max_weight
     )
@@ -103,10 +108,15 @@ def export(
     return ExportedClicks(joined, found, logged.damaged, logged.torn, tuple(logged.foreign))
 
 
-def propensities_of(text: str, logged: Logged, which: Which = ALL) -> Propensities:
-    """Return the propensities that a text asks for: ``em``, ``power:ETA``, or a file that was written before."""
-    if text == "em":
-        return fit(tally(logged, which=which))
+def propensities_of(text: str, counted: Tally | None) -> Propensities:
+    """Return the propensities that a text asks for: ``em``, ``power:ETA``, or a file that was written before.
+
+    Args:
+        text: what was asked for.
+        counted: what ``em`` estimates them from; nothing else needs it.
+    """
+    if text == "em" and counted is not None:
+        return fit(counted)
     if (match := _POWER.fullmatch(text)) is not None:
         return from_power(float(match["eta"]), _PLACES)
     try:

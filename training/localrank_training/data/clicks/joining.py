@@ -26,7 +26,7 @@ from localrank_training.data.clicks.propensities import Tally
 from localrank_training.data.queries import QuerySet, default_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
     from localrank.journal import Logged
@@ -263,13 +263,9 @@ def join(
             rows += sorted(one for one in labels if not judged.places[one])
             parts.add(judged, name, rows, [labels.get(one, 0.0) for one in rows], 1.0)
             continue
-        for position in sorted(clicks, key=lambda one: judged.places[one]):
-            place = int(judged.places[position])
-            if not place:
-                joined.unplaced += 1
-                continue
-            weight = min(1 / propensities.of(place), max_weight)
-            rows = [one for one in shown if one == position or (one not in clicks and rest == "zero")]
+        joined.unplaced += sum(not judged.places[one] for one in clicks)
+        seen = shown if rest == "zero" else [one for one in shown if one in clicks]
+        for position, place, rows, weight in corrected(seen, clicks, judged.places, propensities, max_weight):
             labels_of = [click_label if one == position else 0.0 for one in rows]
             parts.add(judged, f"{name}:{place}", rows, labels_of, weight)
     joined.events, joined.repeated_events = feedback.events, feedback.repeated
@@ -280,6 +276,28 @@ def join(
         )
     joined.queries = parts.queries(weighted=propensities is not None)
     return joined
+
+
+def corrected(
+    shown: Sequence[int],
+    clicked: Collection[int],
+    places: Indices,
+    propensities: Propensities,
+    max_weight: float,
+) -> Iterator[tuple[int, int, list[int], float]]:
+    """Yield the query that each click of a list becomes: the clicked document, its place, all documents, and the weight.
+
+    Args:
+        shown: documents of the list, best first.
+        clicked: those of them that were clicked.
+        places: of any document, from 1.
+        propensities: by which clicks are corrected.
+        max_weight: of a query.
+    """
+    for document in sorted(set(shown) & set(clicked), key=lambda one: int(places[one])):
+        place = int(places[document])
+        rows = [one for one in shown if one == document or one not in clicked]
+        yield document, place, rows, min(1 / propensities.of(place), max_weight)
 
 
 class _Parts:

@@ -44,8 +44,8 @@ _MOST_STEPS = 5000
 _CLOSE = 1e-9
 #: Least propensity, so that no weight is infinite.
 _LEAST = 1e-6
-#: Largest standard error of a logarithm of a ratio that is trusted: the ratio is known within 10 %.
-_TRUSTED = 0.05
+#: Largest standard error of a logarithm of a ratio that is trusted: 10 % are two and a half of them.
+_TRUSTED = 0.04
 #: A place with a smaller share of the showings need not be known.
 _RARE = 0.01
 #: A later place is above an earlier one if their logarithms differ by so many standard errors.
@@ -172,7 +172,7 @@ def trusted(found: Propensities, tally: Tally) -> Propensities:
     if known < needed:
         error = found.errors[known]
         how = (
-            f"known within {2 * error:.0%}, which takes about {max((error / _TRUSTED) ** 2, 1):.1f} times as many "
+            f"known within {2.5 * error:.0%}; it takes about {max((error / _TRUSTED) ** 2, 1):.1f} times as many "
             "impressions"
             if np.isfinite(error)
             else "of documents that other places do not share"
@@ -207,12 +207,13 @@ def _maximised(
     """Return the ratios of greatest likelihood, and the standard errors of their logarithms."""
     n_pairs = int(pairs.max()) + 1
     of_place, of_pair = np.bincount(places, clicks, n_places), np.bincount(pairs, clicks, n_pairs)
-    look = np.maximum(of_place / np.bincount(places, shown, n_places), _LEAST)
+    look = np.ones(n_places)
     for _ in range(_MOST_STEPS):
         attract = of_pair / np.bincount(pairs, shown * look[places], n_pairs)
         after = np.maximum(of_place / np.bincount(places, shown * attract[pairs], n_places), _LEAST)
-        step = np.abs(np.log(after / after[0]) - np.log(look / look[0])).max()
-        look = after / after[0]
+        after = np.clip(after / after[0], _LEAST, 1 / _LEAST)
+        step = np.abs(np.log(after / look)).max()
+        look = after
         if step < _CLOSE:
             break
     means = shown * look[places] * attract[pairs]
@@ -220,8 +221,9 @@ def _maximised(
     shares = table.multiply(1 / np.maximum(of_pair, _LEAST)[:, None]).tocsr()
     information = np.diag(np.bincount(places, means, n_places)) - (table.T @ shares).toarray()
     errors = np.zeros(n_places)
-    errors[1:] = np.sqrt(np.diag(np.linalg.pinv(information[1:, 1:])))
-    return look / look[0], errors
+    # A place without clicks has no information: its error is then very large.
+    errors[1:] = np.sqrt(np.diag(np.linalg.inv(information[1:, 1:] + 1e-6 * np.eye(n_places - 1))))
+    return look, errors
 
 
 def _reached(pairs: Indices, places: Indices, n_places: int) -> Bits:
