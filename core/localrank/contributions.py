@@ -137,17 +137,22 @@ def _add_up(columns: Vector, cloud: Cloud, blocks: str, found: Vector) -> None:
         end = begin + cloud.block(term.name).shape[1]
         here, begin = columns[:, begin:end], end
         if term.name == "quadratic":
-            _halve(here, found)
-        elif term.name not in ("list", "route"):  # the same for all documents
-            found += here
+            here = _halved(here, cloud.contract.n_columns)
+        if term.name not in ("list", "route"):  # the same for all documents
+            n_features = found.shape[1]
+            found += here[:, :n_features]
+            for column, feature in enumerate(cloud.contract.feature_of[n_features:], n_features):
+                if column < here.shape[1]:  # `raw` has no encodings of two categories
+                    found[:, feature] += here[:, column]
 
 
-def _halve(products: Vector, found: Vector) -> None:
+def _halved(products: Vector, n_columns: int) -> Vector:
     """Add the contributions of products, ordered as `localrank.features.scaling.products_of_pairs` has them, half to each."""
-    begin, n_features = 0, found.shape[1]
-    for feature in range(n_features):
-        end = begin + n_features - feature
+    found, begin = np.zeros((len(products), n_columns)), 0
+    for column in range(n_columns):
+        end = begin + n_columns - column
         half = products[:, begin:end] / 2
-        found[:, feature] += half.sum(axis=1)
-        found[:, feature:] += half
+        found[:, column] += half.sum(axis=1)
+        found[:, column:] += half
         begin = end
+    return found

@@ -3,8 +3,8 @@
 A frame is read by the names of its columns, never by their places, so that another order of the columns is not another
 ranking. Frames and series are known by what they can do. This module imports none of these libraries.
 
-A missing value (None, NaN, null, ``pandas.NA``) becomes NaN. Text, categories, dates and complex numbers are refused,
-although numpy could make numbers of them.
+A missing value (None, NaN, null, ``pandas.NA``) becomes NaN. Where the model has a category, values become its codes. Elsewhere
+text, categories, dates and complex numbers are refused, although numpy could make numbers of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -21,12 +22,13 @@ import numpy as np
 from localrank.errors import InvalidDocuments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from localrank.arrays import Matrix
 
+_NONE: Mapping[int, Any] = MappingProxyType({})
 #: Kinds of numpy's types that are numbers: bool, integers, floats.
 _NUMBERS = "biuf"
 _KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations", "c": "complex numbers"}
@@ -83,21 +85,60 @@ def names_of(columns: Sequence[Any]) -> tuple[str, ...] | None:
     )
 
 
-def matrix(documents: Any, columns: Sequence[Any] | None) -> Matrix:
-    """Return ``[n_docs, n_features]``: these columns of a frame, or without columns an array or lists of numbers."""
+def matrix(
+    documents: Any, columns: Sequence[Any] | None, codes: Mapping[int, Callable[[Any], float]] = _NONE
+) -> Matrix:
+    """Return ``[n_docs, n_features]``: these columns of a frame, or without columns an array or lists.
+
+    Args:
+        documents: a frame or lists, which hold the values of categories, or an array of numbers, which holds their codes.
+        columns: of a frame.
+        codes: what gives the code of a value, by the position of the category.
+    """
+    if codes and columns is None and not isinstance(documents, np.ndarray):
+        _check_rows(documents)
+        rows = [list(row) for row in documents]
+        if len({*map(len, rows)}) > 1:
+            raise InvalidDocuments(
+                "expected rows of the same length in the documents, found different lengths"
+            )
+        documents = dict(enumerate(zip(*rows, strict=True)))
+        columns = [*documents]
+        return _side_by_side(documents, columns, codes, len(rows))
     with np.errstate(over="ignore"):  # The contract names a value that is beyond float32.
         if columns is None:
             _check_rows(documents)
             return np.ascontiguousarray(as_numbers(documents, "the documents"), np.float32)
-        found = np.empty((len(documents), len(columns)), np.float32)
-        for position, name in enumerate(columns):
-            values = as_numbers(documents[name], f"the column {name!r}")
-            if values.shape != (len(found),):
-                raise InvalidDocuments(
-                    f"expected one number per document in the column {name!r}, found shape {values.shape}"
-                )
+    return _side_by_side(documents, columns, codes, len(documents))
+
+
+def _side_by_side(
+    documents: Any, columns: Sequence[Any], codes: Mapping[int, Callable[[Any], float]], n_docs: int
+) -> Matrix:
+    found = np.empty((n_docs, len(columns)), np.float32)
+    for position, name in enumerate(columns):
+        where = f"the column {name!r}"
+        code_of = codes.get(position)
+        values = (
+            as_numbers(documents[name], where)
+            if code_of is None
+            else _as_codes(documents[name], code_of, where)
+        )
+        if values.shape != (n_docs,):
+            raise InvalidDocuments(f"expected one value per document in {where}, found shape {values.shape}")
+        with np.errstate(over="ignore"):  # The contract names a value that is beyond float32.
             found[:, position] = values
-        return found
+    return found
+
+
+def _as_codes(values: Any, code_of: Callable[[Any], float], where: str) -> NDArray[Any]:
+    if hasattr(values, "to_pylist"):
+        values = values.to_pylist()
+    listed: Any = values if isinstance(values, list | tuple) else np.asarray(values, object).ravel()
+    try:
+        return np.array([np.nan if _is_null(value) else code_of(value) for value in listed], np.float64)
+    except TypeError as error:
+        raise InvalidDocuments(f"{where}: {error}") from None
 
 
 def _check_rows(documents: Any) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from localrank.features.contract import (
     NORMALISATIONS,
     QUANTILES,
     FeatureContract,
-    Missing,
     Normalisation,
     merged_quantiles,
 )
+
+if TYPE_CHECKING:
+    from localrank.features.feature import Missing
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from localrank.artifact import Provenance
-from localrank.features.contract import FeatureContract, Missing, Normalisation
+from localrank.features.contract import FeatureContract, Normalisation
 from localrank.points.signature import PcaRepresentation
 from localrank.ranker import Ranker
 from localrank.registry.versions import Registry
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Matrix
+    from localrank.features.feature import Missing
 
 N_FEATURES = 4
 NAMES = ("bm25", "pagerank", "ctr:7d", "age")

@@ -10,6 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from localrank.errors import InvalidConfiguration, InvalidData, ScoringFailed
+from localrank.features.feature import Feature
 from localrank.metrics import Judgements, measure
 from localrank.ranker import best_first
 from localrank.routing.route import Route
@@ -311,7 +312,7 @@ def test_every_query_is_ranked_by_itself_on_one_thread_with_progress(ranker: Ran
 
 def test_columns_are_put_in_the_models_order(ranker: Ranker, exam: QuerySet) -> None:
     known = tuple("abcde")
-    named = replace(ranker, contract=replace(ranker.contract, names=known))
+    named = replace(ranker, contract=replace(ranker.contract, features=tuple(map(Feature, known))))
     shuffled = replace(
         exam,
         documents=np.ascontiguousarray(exam.documents[:, ::-1]),

@@ -16,19 +16,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from warnings import warn
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from localrank.errors import InvalidDocuments, LocalRankError
+from localrank.features.feature import Feature
 from localrank.frames import as_numbers, columns_of, is_missing, names_of
 from localrank.metrics import Judgements
 from localrank.registry.versions import Registry
 from localrank.settings import checked
+from localrank_training.data.categories import described
 from localrank_training.data.queries import QuerySet, default_names
 from localrank_training.data.reading import Grouping
-from localrank_training.data.tables import IDS, weights_of
+from localrank_training.data.tables import AS_NAMED, IDS, Values, is_category, weights_of
 from localrank_training.evaluation.evaluating import rank_all
 from localrank_training.publishing.publish import publish as publish_trained
 from localrank_training.report.figures import report_of
@@ -56,6 +60,7 @@ class _Rows(NamedTuple):
     queries: Indices
     ids: tuple[str, ...]
     names: tuple[str, ...]
+    values: Values
 
 
 class LocalRanker(BaseEstimator):  # type: ignore[misc]
@@ -192,6 +197,7 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, qid: Any, y: Any = None, *, reset: bool = False) -> tuple[_Rows, Any]:
         """Check the input as scikit-learn does; with ``reset`` remember the columns, else compare them."""
+        values = Values()
         with _as_value_error("X: "):
             columns = columns_of(X)
             if columns is not None and qid is None and _QID in columns:
@@ -199,11 +205,13 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
                 columns = [name for name in columns if name != _QID]
                 X = X.select(columns) if hasattr(X, "column_names") else X[columns]
             if columns is not None:
+                X, values = _with_codes(X, columns)
                 _refuse_other_columns(X, columns)
         if columns is not None and hasattr(X, "to_arrow"):
             # scikit-learn before 1.9 asks for names by a protocol that Polars 2 no longer has; Arrow still has it.
             X = X.to_arrow()
-        finite: str | bool = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
+        takes_nan = self.__sklearn_tags__().input_tags.allow_nan or any(values)
+        finite: str | bool = "allow-nan" if takes_nan else True
         how = {
             "dtype": np.float32,
             "ensure_all_finite": finite,
@@ -224,7 +232,24 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
             (np.zeros(len(documents), np.int64), ("all",)) if qid is None else _numbered(qid, len(documents))
         )
         names = getattr(self, "feature_names_in_", list(default_names(documents.shape[1])))
-        return _Rows(np.ascontiguousarray(documents), queries, ids, tuple(map(str, names))), labels
+        return _Rows(np.ascontiguousarray(documents), queries, ids, tuple(map(str, names)), values), labels
+
+
+def _with_codes(X: Any, columns: Sequence[Any]) -> tuple[Any, Values]:
+    """Return a frame with codes in the columns that are categories, and the values of these codes."""
+    values = Values()
+    try:
+        table = pa.table(X)
+    except (TypeError, ValueError, pa.ArrowException):
+        return X, values  # what is wrong with it is said later
+    codes = {
+        field.name: values.codes_of(field.name, table[field.name].combine_chunks())
+        for field in table.schema
+        if field.name in columns and is_category(field.type)
+    }
+    if not codes:
+        return X, values
+    return pa.table({name: codes.get(name, table[name]) for name in columns}), values
 
 
 def _refuse_other_columns(X: Any, columns: Sequence[Any]) -> None:
@@ -302,7 +327,9 @@ def _grouped(rows: _Rows, labels: Any) -> tuple[QuerySet, Indices]:
         feature_names=rows.names,
         lines=order,
     )
-    return queries, order
+    # A column of a frame was chosen as a feature, so that none is left out.
+    columns = AS_NAMED.of([Feature(name, "category") for name in rows.values])
+    return described(queries, columns, rows.values, warn), order
 
 
 @contextmanager

@@ -227,11 +227,11 @@ def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
 
 def _rules(manifest: Manifest, stored: StoredScorers) -> dict[str, Content]:
     """Return for every file of the model what must hold for its numbers; check dtypes and shapes on the way."""
-    n_features = manifest.contract.n_features
+    n_features, n_columns = manifest.contract.n_features, manifest.contract.n_columns
     sizes: Sizes = {
         "clusters": len(manifest.clusters),
-        **sizes_of(manifest.raw["representation"], "representation", n_features),
-        "features": n_features,
+        **sizes_of(manifest.raw["representation"], "representation", n_columns),
+        "features": n_columns,
         "plane": 2,
     }
     rules: dict[str, Content] = {}

@@ -12,7 +12,8 @@ Every block is ``[n_docs, width]`` float32. With :math:`x` the imputed values of
 documents:
 
 ``raw``
-    :math:`x`; NaN only if the feature's policy is ``nan``. All other blocks take the imputed value.
+    :math:`x`; NaN only if the feature's policy is ``nan``. All other blocks take the imputed value. Of a category it is
+    the code; all other blocks take its encoding (`localrank.features.contract.Encoding`).
 ``normalised``
     :math:`x` on the scale of the contract.
 ``minmax``

@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -20,18 +20,16 @@ from localrank.arrays import one_line
 from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank.features.blocks import SPECTRUM, Cloud, parse
 from localrank.features.columns import column_quantiles, mean_and_deviation
+from localrank.features.feature import MISSING, Feature, Missing, special
 from localrank.features.scaling import all_finite, count_out_of_range, rescaled, within_query
 from localrank.frames import columns_of, matrix, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from localrank.arrays import Matrix, Vector
     from localrank.frames import Indexed
 
-#: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
-Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
-MISSING: tuple[Missing, ...] = get_args(Missing)
 #: How features are put on one scale, within the query or by what training saw.
 Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore", "column_norm"]
 NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
@@ -39,29 +37,46 @@ NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
+class Encoding(NamedTuple):
+    """Numbers that stand for a category in all blocks but ``raw``, so that linear scorers can use it.
+
+    Attributes:
+        feature: position of the category.
+        beside: position of another one, a category of the query, if the number is that of both values together.
+        numbers: ``[n_values + 2]``, by the code; or ``[n_values + 2, n_values of the other + 2]``, by both codes.
+    """
+
+    feature: int
+    beside: int | None
+    numbers: Vector
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureContract:
     """Names, order, missing values, normalisation and training range of the features of one model.
 
+    In the block ``raw`` a category has its codes. In all other blocks it has its encoding, and each encoding of two
+    categories is a further column behind the features.
+
     Attributes:
-        names: one per feature, in the order of the columns.
-        missing: what a missing value of each feature becomes.
+        features: in the order of the columns.
         fill: ``[n_features]``, the value put in; for ``nan`` what the normalised view gets.
         normalise: how the features are put on one scale.
-        shift, scale: ``[n_features]`` mean and deviation (1 if it is 0) of the training values. ``global_zscore`` subtracts
+        shift, scale: ``[n_columns]`` mean and deviation (1 if it is 0) of the training values. ``global_zscore`` subtracts
             the one and divides by the other; ``column_norm`` divides by :attr:`norm`.
-        quantiles: ``[len(QUANTILES), n_features]`` of the training values; the first and last are the range.
+        quantiles: ``[len(QUANTILES), n_columns]`` of the training values; the first and last are the range.
         list_lengths: the number of documents of the training queries, at `QUANTILES`.
+        encodings: one for each category, in the order of the columns, then those of two categories.
     """
 
-    names: tuple[str, ...]
-    missing: tuple[Missing, ...]
+    features: tuple[Feature, ...]
     fill: Matrix
     normalise: Normalisation
     shift: Vector
     scale: Vector
     quantiles: Matrix
     list_lengths: tuple[float, ...]
+    encodings: tuple[Encoding, ...] = ()
 
     __repr__ = one_line
 
@@ -75,24 +90,51 @@ class FeatureContract:
         missing: Missing | Sequence[Missing] = "reject",
         constant: float = 0.0,
         normalise: Normalisation = "query_minmax",
+        features: Sequence[Feature] | None = None,
+        encodings: Sequence[Encoding] = (),
     ) -> Self:
         """Learn the contract of training documents ``[n_docs of all queries, n_features]``; NaN is missing.
 
         They are read in portions of rows, a few times, so they may lie in a mapped file.
+
+        Args:
+            documents: of all training queries.
+            lengths: of the queries.
+            names: of the features, if no more is known of them.
+            missing: what a missing value becomes, for all features or for each. A category has its own code for it.
+            constant: the value for ``constant``.
+            normalise: how the features are put on one scale.
+            features: instead of names.
+            encodings: of the categories.
         """
         n_features = documents.shape[1]
-        names = tuple(names) if names is not None else tuple(f"f{i + 1}" for i in range(n_features))
+        if features is None:
+            names = tuple(names) if names is not None else tuple(f"f{i + 1}" for i in range(n_features))
+            features = tuple(Feature(name) for name in names)
         policies = (missing,) * n_features if isinstance(missing, str) else tuple(missing)
+        features = tuple(
+            replace(one, missing="constant" if one.kind == "category" else policy)
+            for one, policy in zip(features, policies, strict=True)
+        )
+        if any(one.kind == "category" for one in features):
+            absent = np.array(
+                [one.absent if one.kind == "category" else np.nan for one in features], np.float32
+            )
+            documents = np.where(np.isnan(documents), absent, documents)
+            documents = encoded(documents, _whole(features, encodings))
         quantiles, known = column_quantiles(documents, QUANTILES)
         median = quantiles[QUANTILES.index(0.5)]
         fill = np.array(
             [
-                {"median": median[i], "nan": median[i], "constant": constant}.get(policy, 0.0)
-                for i, policy in enumerate(policies)
+                one.absent
+                if one.kind == "category"
+                else {"median": median[i], "nan": median[i], "constant": constant}.get(one.missing, 0.0)
+                for i, one in enumerate(features)
             ],
             np.float32,
         )
-        wide, empty = fill.astype(np.float64), known == 0
+        wide, empty = np.zeros(documents.shape[1]), known == 0
+        wide[:n_features] = fill
 
         def filled(values: Vector) -> Vector:
             values[:, empty] = 0.0
@@ -101,8 +143,8 @@ class FeatureContract:
         holes = bool((known < len(documents)).any())
         mean, deviation = mean_and_deviation(documents, filled) if holes else mean_and_deviation(documents)
         return cls(
-            names=names,
-            missing=policies,
+            features=features,
+            encodings=_whole(features, encodings),
             fill=fill,
             normalise=normalise,
             shift=mean,
@@ -112,8 +154,54 @@ class FeatureContract:
         )
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """One per feature."""
+        return tuple(one.name for one in self.features)
+
+    @cached_property
+    def missing(self) -> tuple[Missing, ...]:
+        """What a missing value of each feature becomes."""
+        return tuple(one.missing for one in self.features)
+
+    @cached_property
+    def special(self) -> dict[str, Feature]:
+        """By name the features that are not plain numbers of documents."""
+        return special(self.features)
+
+    @cached_property
     def n_features(self) -> int:
-        return len(self.names)
+        return len(self.features)
+
+    @cached_property
+    def n_columns(self) -> int:
+        """How many columns the blocks but ``raw`` have: the features, and the encodings of two categories."""
+        return self.n_features + sum(one.beside is not None for one in self.encodings)
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """One per column."""
+        pairs = [(one.feature, one.beside) for one in self.encodings if one.beside is not None]
+        return (*self.names, *(f"{self.names[one]} by {self.names[other]}" for one, other in pairs))
+
+    @cached_property
+    def feature_of(self) -> tuple[int, ...]:
+        """``[n_columns]`` the feature of each column."""
+        return (
+            *range(self.n_features),
+            *(one.feature for one in self.encodings if one.beside is not None),
+        )
+
+    @cached_property
+    def _categories(self) -> tuple[int, ...]:
+        return tuple(at for at, one in enumerate(self.features) if one.kind == "category")
+
+    @cached_property
+    def _codes(self) -> dict[int, Callable[[Any], float]]:
+        return {at: self.features[at].code_of for at in self._categories}
+
+    @cached_property
+    def _of_query(self) -> tuple[int, ...]:
+        return tuple(at for at, one in enumerate(self.features) if one.scope == "query")
 
     @cached_property
     def norm(self) -> Vector:
@@ -137,12 +225,13 @@ class FeatureContract:
 
     def widths(self, n_clusters: int = 0) -> dict[str, int]:
         """Return how many columns each block has if the model has ``n_clusters``."""
-        n_features = self.n_features
+        n_columns = self.n_columns
         return {
-            "list": 1 + min(SPECTRUM, n_features),
+            "raw": self.n_features,
+            "list": 1 + min(SPECTRUM, n_columns),
             "route": 1 + n_clusters,
-            "quadratic": n_features * (n_features + 1) // 2,
-            **dict.fromkeys(("raw", "normalised", "minmax", "zscore", "rank", "to_best"), n_features),
+            "quadratic": n_columns * (n_columns + 1) // 2,
+            **dict.fromkeys(("normalised", "minmax", "zscore", "rank", "to_best"), n_columns),
         }
 
     def columns(self, blocks: str, n_clusters: int = 0) -> tuple[str, ...]:
@@ -160,11 +249,15 @@ class FeatureContract:
             elif term.name == "route":
                 names += ["similarity", *(f"share({cluster})" for cluster in range(n_clusters))]
             elif term.name == "quadratic":
-                names += [f"{one} * {other}" for one, other in combinations_with_replacement(self.names, 2)]
-            elif len(terms) == 1 or term.name == "raw":
+                names += [
+                    f"{one} * {other}" for one, other in combinations_with_replacement(self.column_names, 2)
+                ]
+            elif term.name == "raw":
                 names += self.names
+            elif len(terms) == 1:
+                names += self.column_names
             else:
-                names += [f"{term.name}({name})" for name in self.names]
+                names += [f"{term.name}({name})" for name in self.column_names]
         return tuple(names)
 
     def places(self, names: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
@@ -192,8 +285,9 @@ class FeatureContract:
         """Return documents ``[n_docs, n_features]`` in the order of the features, and the columns that are no features.
 
         Args:
-            documents: an array or lists of numbers in the order of the features; or a frame of pandas, polars or Arrow,
-                whose columns are taken by name. A frame of pandas without names of its own is taken as an array.
+            documents: an array of numbers, with codes for categories, or lists of values, in the order of the features; or a
+                frame of pandas, polars or Arrow, whose columns are taken by name. A frame of pandas without names of its own
+                is taken by place.
 
         Raises:
             InvalidDocuments: something is no number, or the names of the columns are no names of features.
@@ -204,9 +298,9 @@ class FeatureContract:
         columns = columns_of(documents)
         names = None if columns is None else names_of(columns)
         if names is None:
-            return matrix(documents, columns), ()
+            return matrix(documents, columns, self._codes), ()
         _, unknown = self.places(names)
-        return matrix(documents, self.names), unknown
+        return matrix(documents, self.names, self._codes), unknown
 
     def cloud(self, documents: Indexed) -> Cloud:
         """Impute one query's documents and make their cloud.
@@ -227,7 +321,10 @@ class FeatureContract:
             found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
         if not len(documents):
-            return Cloud(self, documents, documents, documents, {})
+            filled = np.zeros((0, self.n_columns), np.float32)
+            return Cloud(self, documents, filled, filled, {})
+        if self._categories or self._of_query:
+            return self._imputed(documents)
         normalised = self._normalised(documents)
         if normalised is None:
             return self._imputed(documents)
@@ -244,6 +341,8 @@ class FeatureContract:
             n_before: how many documents the ranges were learned from.
             lists_before: how many lists.
         """
+        if self._categories:
+            documents = encoded(np.where(np.isnan(documents), self._absent, documents), self.encodings)
         merged = [
             merged_quantiles(self.quantiles[:, at], n_before, values[~np.isnan(values)])
             for at, values in enumerate(documents.T)
@@ -257,7 +356,7 @@ class FeatureContract:
 
     def out_of_range(self, documents: Matrix) -> int:
         """Count the values out of the training range."""
-        return count_out_of_range(documents, self.quantiles[0], self.quantiles[-1])
+        return count_out_of_range(documents, *self._range)
 
     def outside(self, documents: Matrix) -> float:
         r"""Return how far documents without missing values lie outside the bulk of the training values, from 0 to 1.
@@ -276,12 +375,29 @@ class FeatureContract:
         return float(np.clip(beyond / spread, 0.0, 1.0).mean())
 
     @cached_property
+    def _range(self) -> tuple[Matrix, Matrix]:
+        """The least and the greatest value of each feature; of a category the codes of values that training knew."""
+        least, most = (self.quantiles[at, : self.n_features].copy() for at in (0, -1))
+        for at in self._categories:
+            least[at], most[at] = 0.0, self.features[at].unseen - 1
+        return least, most
+
+    @cached_property
+    def _absent(self) -> Matrix:
+        """``[n_features]`` the code of an absent value; NaN for numbers."""
+        return np.array(
+            [one.absent if one.kind == "category" else np.nan for one in self.features], np.float32
+        )
+
+    @cached_property
     def _bulk(self) -> tuple[Vector, Vector, Vector]:
         low, high = (self.quantiles[QUANTILES.index(q)].astype(np.float64) for q in (0.01, 0.99))
         return low, high, np.where(high > low, high - low, self.scale)
 
     def _imputed(self, documents: Matrix) -> Cloud:
         missing = np.isnan(documents)
+        for feature in self._categories:
+            self._check_codes(documents[:, feature], feature)
         if (infinite := np.isinf(documents)).any():
             document, feature = (int(i) for i in np.argwhere(infinite)[0])
             raise InvalidDocuments(
@@ -307,8 +423,27 @@ class FeatureContract:
             raw = filled.copy()
             raw[:, keeps_nan] = documents[:, keeps_nan]
         counts = dict(zip(columns.tolist(), missing.sum(axis=0)[columns].tolist(), strict=True))
+        if self._categories:
+            filled = encoded(filled, self.encodings)
         # Nothing is missing any more.
-        return Cloud(self, raw, filled, cast("Matrix", self._normalised(filled)), counts)
+        normalised = cast("Matrix", self._normalised(filled))
+        if self._of_query and self.normalise not in ("query_minmax", "query_zscore"):
+            # The same for all documents: no linear scorer can use it, on whatever scale it is.
+            normalised = normalised.copy()
+            normalised[:, self._of_query] = 0.0
+        return Cloud(self, raw, filled, normalised, counts)
+
+    def _check_codes(self, codes: Matrix, feature: int) -> None:
+        one = self.features[feature]
+        bad = ~(np.isnan(codes) | ((codes >= 0) & (codes <= one.unseen) & (codes == np.floor(codes))))
+        if bad.any():
+            document = int(bad.argmax())
+            raise InvalidDocuments(
+                f"feature {one.name!r} of document {document}: expected the code of a category, a whole number from 0 "
+                f"to {one.unseen}, found {codes[document]:g}",
+                document=document,
+                feature=feature,
+            )
 
     def _normalised(self, documents: Matrix) -> Matrix | None:
         """Return the documents on one scale; ``None`` if a value is missing or infinite."""
@@ -319,11 +454,24 @@ class FeatureContract:
         if self.normalise == "none":
             return documents
         if self.normalise == "column_norm":
-            return rescaled(documents, np.zeros(self.n_features), self.norm)
+            return rescaled(documents, np.zeros(self.n_columns), self.norm)
         return rescaled(documents, self.shift, self.scale)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as JSON values that read back to the same numbers."""
+        """Everything, as JSON values that read back to the same numbers; what says nothing is left out."""
+        further: dict[str, Any] = {
+            "categories": {one.name: list(one.values) for one in self.features if one.kind == "category"},
+            "of_query": [one.name for one in self.features if one.scope == "query"],
+            "monotone": {one.name: one.monotone for one in self.features if one.monotone},
+            "encodings": [
+                {
+                    "feature": self.names[one.feature],
+                    **({} if one.beside is None else {"beside": self.names[one.beside]}),
+                    "numbers": one.numbers.tolist(),
+                }
+                for one in self.encodings
+            ],
+        }
         return {
             "dtype": "float32",
             "names": list(self.names),
@@ -334,15 +482,25 @@ class FeatureContract:
             "scale": self.scale.tolist(),
             "quantiles": {str(q): row.tolist() for q, row in zip(QUANTILES, self.quantiles, strict=True)},
             "list_lengths": {str(q): length for q, length in zip(QUANTILES, self.list_lengths, strict=True)},
+            **{member: value for member, value in further.items() if value},
         }
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
         """Undo `to_json`; raise `ValueError` if it is not what `to_json` writes."""
         try:
+            features = _features(members)
+            positions = {one.name: at for at, one in enumerate(features)}
             contract = cls(
-                names=tuple(members["names"]),
-                missing=tuple(members["missing"]),
+                features=features,
+                encodings=tuple(
+                    Encoding(
+                        positions[one["feature"]],
+                        positions[one["beside"]] if "beside" in one else None,
+                        np.array(one["numbers"], np.float64),
+                    )
+                    for one in members.get("encodings", ())
+                ),
                 fill=_float32(members["fill"]),
                 normalise=members["normalise"],
                 shift=np.array(members["shift"], np.float64),
@@ -350,13 +508,13 @@ class FeatureContract:
                 quantiles=_float32([members["quantiles"][str(q)] for q in QUANTILES]),
                 list_lengths=tuple(float(members["list_lengths"][str(q)]) for q in QUANTILES),
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the contract cannot be read: {error!r}") from None
         contract._check(members)
         return contract
 
     def _check(self, members: Mapping[str, Any]) -> None:
-        n = self.n_features
+        n, n_columns = self.n_features, self.n_columns
         if not all(isinstance(text, str) for text in (*self.names, *self.missing, self.normalise)):
             raise ValueError(
                 f"the contract of {n} features: the name or the policy of a feature is not a text"
@@ -365,16 +523,33 @@ class FeatureContract:
             (members.get("dtype") != "float32", "dtype is not float32"),
             (n == 0, "there are none"),
             (len(set(self.names)) != n, "two features have the same name"),
+            (not set(self.missing) <= set(MISSING), "missing does not have one policy per feature"),
+            (any(one.monotone not in (-1, 0, 1) for one in self.features), "monotone is not -1 or 1"),
             (
-                len(self.missing) != n or not set(self.missing) <= set(MISSING),
-                "missing does not have one policy per feature",
+                any(not isinstance(value, str) for one in self.features for value in one.values),
+                "a value of a category is not a text",
+            ),
+            (
+                any(len(set(one.values)) < len(one.values) for one in self.features),
+                "two values of a category are the same",
+            ),
+            (
+                any(
+                    one.kind == "category" and (one.missing != "constant" or fill != one.absent)
+                    for one, fill in zip(self.features, self.fill.ravel(), strict=False)
+                ),
+                "an absent value of a category does not have its code",
+            ),
+            (
+                not self._is_encoded(),
+                "encodings are not one per category, with a finite number for each code",
             ),
             (self.normalise not in NORMALISATIONS, f"normalise is not one of {', '.join(NORMALISATIONS)}"),
             (
-                any(a.shape != (n,) for a in (self.fill, self.shift, self.scale)),
+                self.fill.shape != (n,) or any(a.shape != (n_columns,) for a in (self.shift, self.scale)),
                 "fill, shift or scale has another length",
             ),
-            (self.quantiles.shape != (len(QUANTILES), n), "quantiles have another shape"),
+            (self.quantiles.shape != (len(QUANTILES), n_columns), "quantiles have another shape"),
             (
                 not all(np.isfinite(a).all() for a in (self.fill, self.shift, self.scale, self.quantiles)),
                 "a number is not finite",
@@ -384,6 +559,71 @@ class FeatureContract:
         for wrong, what in problems:
             if wrong:
                 raise ValueError(f"the contract of {n} features: {what}")
+
+    def _is_encoded(self) -> bool:
+        single = tuple(one.feature for one in self.encodings if one.beside is None)
+        among = set(self._categories)
+        return single == self._categories and all(
+            one.numbers.shape
+            == tuple(self.features[at].absent + 1 for at in (one.feature, one.beside) if at is not None)
+            and bool(np.isfinite(one.numbers).all())
+            and {one.feature, one.feature if one.beside is None else one.beside} <= among
+            for one in self.encodings
+        )
+
+
+def encoded(documents: Matrix, encodings: Sequence[Encoding]) -> Matrix:
+    """Return documents ``[n_docs, n_columns]`` with encodings in place of codes, those of two categories behind them.
+
+    Args:
+        documents: ``[n_docs, n_features]``, codes without NaN.
+        encodings: of its categories.
+    """
+    n_docs, n_features = documents.shape
+    pairs = sum(one.beside is not None for one in encodings)
+    found = np.empty((n_docs, n_features + pairs), np.float32)
+    found[:, :n_features] = documents
+    end = n_features
+    for one in encodings:
+        codes = documents[:, one.feature].astype(np.intp)
+        if one.beside is None:
+            found[:, one.feature] = one.numbers[codes]
+        else:
+            found[:, end] = one.numbers[codes, documents[:, one.beside].astype(np.intp)]
+            end += 1
+    return found
+
+
+def _whole(features: Sequence[Feature], encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
+    """Return encodings with zeros for the categories that have none."""
+    single = {one.feature: one for one in encodings if one.beside is None}
+    return (
+        *(
+            single.get(at) or Encoding(at, None, np.zeros(one.absent + 1))
+            for at, one in enumerate(features)
+            if one.kind == "category"
+        ),
+        *(one for one in encodings if one.beside is not None),
+    )
+
+
+def _features(members: Mapping[str, Any]) -> tuple[Feature, ...]:
+    """Read what `FeatureContract.to_json` writes of the features."""
+    categories, of_query = members.get("categories", {}), members.get("of_query", [])
+    monotone = members.get("monotone", {})
+    if len(members["names"]) != len(members["missing"]):
+        raise ValueError("missing does not have one policy per feature")
+    return tuple(
+        Feature(
+            name,
+            kind="category" if name in categories else "number",
+            values=tuple(categories.get(name, ())),
+            scope="query" if name in of_query else "document",
+            missing=policy,
+            monotone=monotone.get(name, 0),
+        )
+        for name, policy in zip(members["names"], members["missing"], strict=True)
+    )
 
 
 def merged_quantiles(before: Matrix | Vector, n_before: int, values: Matrix | Vector) -> Vector:

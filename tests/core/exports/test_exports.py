@@ -22,7 +22,8 @@ from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISS
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
-    from localrank.features.contract import Missing, Normalisation
+    from localrank.features.contract import Normalisation
+    from localrank.features.feature import Missing
     from localrank.scorers import Scorer
 
 NAMES = ("bm25", "pagerank", "clicks")

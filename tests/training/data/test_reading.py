@@ -19,6 +19,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from localrank import letor as core
 from localrank.errors import InvalidData
+from localrank.features.feature import Feature
 from localrank_training.data import letor, sources, table_text
 from localrank_training.data.queries import Gap, Skipped
 from localrank_training.data.reading import read, read_table
@@ -55,7 +56,7 @@ TABLE: dict[str, list[Any]] = {
 CHOSEN = Columns(weight="traffic", position="place")
 SAID = (
     "label 'label', query 'qid', document id 'docno', query weight 'traffic', position 'place', 3 features ('bm25', "
-    "'clicks', 'fresh'); left out: 'url' (text)"
+    "'clicks', 'fresh'), of which 1 is a category ('fresh'); left out: 'url' (text)"
 )
 
 
@@ -314,9 +315,10 @@ def as_feather(path: Path, **changed: list[Any]) -> Path:
 
 
 def assert_table(queries: QuerySet) -> None:
-    expected = [[1.5, 3, 1], [3.25, 1, 1], [np.nan, 0, 0], [-2, 7, 0]]
+    expected = [[1.5, 3, 0], [3.25, 1, 0], [np.nan, 0, 1], [-2, 7, 1]]
     np.testing.assert_array_equal(np.array(expected, np.float32), queries.documents)
     assert ("bm25", "clicks", "fresh") == queries.feature_names
+    assert {"fresh": Feature("fresh", "category", ("true", "false"))} == queries.special
     assert [2, 1, 0, 1] == queries.labels.tolist()
     assert ("a", "b") == queries.query_ids
     assert ("d1", "d3", "d2", "d4") == tuple(queries.comments or ())
@@ -377,7 +379,9 @@ def test_json_lines_may_be_compressed(tmp_path: Path, compress: Compress) -> Non
 @pytest.mark.parametrize("make", FILES)
 def test_options_choose_the_columns(tmp_path: Path, make: Callable[..., Path]) -> None:
     path = make(tmp_path / "log", grade=[3, 0, 1, 2], shop=[7, 7, 8, 8], label=["u", "v", "w", "x"])
-    chosen = Columns(label="grade", qid="shop", id="qid", ignore=("docno", "place", "traffic", "fresh"))
+    chosen = Columns(
+        label="grade", qid="shop", id="qid", ignore=("docno", "place", "traffic", "fresh", "label")
+    )
 
     queries = read([path], columns=chosen)
 
@@ -411,7 +415,9 @@ def test_types_of_json_are_those_of_the_first_block(tmp_path: Path, monkeypatch:
 
     assert ("2026-01-01", "b") == queries.query_ids
     assert [0.5, 2.5, 0.25] == [queries.labels[-1], *queries.documents[-1].tolist()]
-    assert said[0].endswith("2 features ('x', 'y'); left out: 'day' (text), 'more' (struct<a: int64>)")
+    assert said[0].endswith(
+        "2 features ('x', 'y'); left out: 'day' (dates, of which --date day makes numbers), 'more' (struct<a: int64>)"
+    )
 
 
 def test_csv_is_read_as_its_first_values_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,8 +433,9 @@ def test_csv_is_read_as_its_first_values_look(tmp_path: Path, monkeypatch: pytes
 
     assert ("007", "07") == queries.query_ids
     assert ("flag", "whole", "empty", "2020") == queries.feature_names
-    assert [0, 0.25, 3, 2] == queries.documents[-1].tolist()
-    assert said[0].endswith("left out: 'day' (text)")
+    assert [1, 0.25, 3, 2] == queries.documents[-1].tolist()
+    assert {"flag": Feature("flag", "category", ("true", "false"))} == queries.special
+    assert said[0].endswith("left out: 'day' (dates, of which --date day makes numbers)")
 
 
 @pytest.mark.parametrize(("words", "read_as"), [(51, "text"), (50, "numbers")])
@@ -436,14 +443,14 @@ def test_csv_is_read_as_its_first_values_look(tmp_path: Path, monkeypatch: pytes
 def test_a_column_is_one_of_numbers_if_half_of_its_values_are(
     tmp_path: Path, words: int, read_as: str, number: str
 ) -> None:
-    """The first word or comma is named then; a column of more words is left out."""
+    """The first word or comma is named then; a column of more words is a category."""
     cells = [number] * (100 - words) + ["word"] * words
     path = put(
         tmp_path / "a.csv", "".join(["label;qid;x;y\n", *(f"1;q;{i};{c}\n" for i, c in enumerate(cells))])
     )
 
     if read_as == "text":
-        assert ("x",) == read(path).feature_names
+        assert {"y"} == read(path).special.keys()
     else:
         with pytest.raises(
             InvalidData, match=f"row {51 if number == '1' else 1}, column 'y': expected a number"
@@ -500,10 +507,13 @@ def numbers(n: int, name: str) -> dict[str, list[int]]:
         (numbers(1, "x{}"), "1 feature ('x0')"),
         (numbers(6, "x{}"), "6 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5')"),
         (numbers(7, "x{}"), "7 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5', …)"),
-        ({"x": [1, 2], **{f"t{i}": ["u", "v"] for i in range(6)}}, "'t5' (text)"),
-        ({"x": [1, 2], **{f"t{i}": ["u", "v"] for i in range(7)}}, "'t5' (text), …"),
+        ({"x": [1, 2], **{f"t{i}_url": ["u", "v"] for i in range(6)}}, "'t5_url' (text)"),
+        ({"x": [1, 2], **{f"t{i}_url": ["u", "v"] for i in range(7)}}, "'t5_url' (text), …"),
         ({"x": [1, 2], "": [1, 2]}, "left out: '' (without a name)"),
-        ({"x": [1, 2], "when": pa.array([1, 2], pa.date32())}, "left out: 'when' (date32[day])"),
+        (
+            {"x": [1, 2], "when": pa.array([1, 2], pa.date32())},
+            "left out: 'when' (dates, of which --date when makes numbers)",
+        ),
         # Of the usual names of ids the first of the list counts, not the first of the table.
         (
             {"x": [1, 2], "docno": ["d", "e"], "docid": [1, 2]},
@@ -713,7 +723,9 @@ def test_an_arrow_file_of_our_own_is_mapped(tmp_path: Path) -> None:
     assert isinstance(found.documents, np.memmap)
     assert found.documents.mode == "r"
     taken = "label 'label', query 'qid', document id 'comment', query weight 'weight', position 'position', 3 features"
-    assert [f"{tmp_path / 'a.arrow'}: {taken} ('bm25', 'clicks', 'fresh')"] == said
+    assert [
+        f"{tmp_path / 'a.arrow'}: {taken} ('bm25', 'clicks', 'fresh'), of which 1 is a category ('fresh')"
+    ] == said
     # Beside another file it is read.
     write(read_table(pa.table(TABLE | {"qid": list("cdcd")}), columns=CHOSEN), tmp_path / "b.arrow")
     both = read([tmp_path / "a.arrow", tmp_path / "b.arrow"])

@@ -264,8 +264,8 @@ CASES: dict[str, tuple[dict[str, Content], str, dict[str, Any]]] = {
         {"columns": Columns(ignore=("size",))},
     ),
     "only words": (
-        {"a.csv": "label,qid,x\n1,a,word\n"},
-        "@a.csv: expected columns of numbers as features, found 'label', 'qid', 'x'",
+        {"a.csv": "label,qid,url\n1,a,word\n"},
+        "@a.csv: expected columns of numbers or categories as features, found 'label', 'qid', 'url'",
         {},
     ),
     "words as labels": (
@@ -383,7 +383,7 @@ CASES: dict[str, tuple[dict[str, Content], str, dict[str, Any]]] = {
     ),
     "empty lists": (
         {"a.parquet": BASE | {"features": pa.array([[], []], pa.list_(pa.float64()))}},
-        "@a.parquet: expected columns of numbers as features, found 'label', 'qid', 'features'",
+        "@a.parquet: expected columns of numbers or categories as features, found 'label', 'qid', 'features'",
         {},
     ),
     "names that are none": (

@@ -138,7 +138,9 @@ def evaluate(
             f"expected one model to compare with it, found {found}", param_hint="--baseline"
         )
     # Labels come from elsewhere.
-    columns = replace(columns, judged=qrels is None)
+    columns = replace(columns, judged=qrels is None).of(
+        [feature for one in models for feature in one.ranker.contract.features]
+    )
     with progress() as advance:
         queries = read_with(
             baseline,

@@ -71,6 +71,7 @@ def extend(
     registry.check_publishable(reference.name)
     artifact = load(reference.path)
     n_features = artifact.ranker.contract.n_features
+    columns = columns.of(artifact.ranker.contract.features)
     with progress() as advance:
         queries = read(data, progress=advance, n_features=n_features, columns=columns, say=say)
         started = time.perf_counter()

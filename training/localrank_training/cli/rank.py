@@ -49,6 +49,7 @@ def rank(
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         contract = ranker.contract
+        columns = columns.of(contract.features)
         queries = aligned(
             read(data, progress=advance, n_features=contract.n_features, columns=columns, say=say),
             contract,

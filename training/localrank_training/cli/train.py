@@ -176,7 +176,13 @@ def train(
     with progress() as advance:
         queries = read_with(baseline, data, columns, progress=advance, skip=skip_bad_files)
         held = (
-            read_with(baseline, validation, columns, progress=advance, n_features=queries.n_features)
+            read_with(
+                baseline,
+                validation,
+                columns.of(queries.features),
+                progress=advance,
+                n_features=queries.n_features,
+            )
             if validation
             else None
         )

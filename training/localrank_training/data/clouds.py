@@ -77,7 +77,12 @@ class Clouds:
             few = fits(self.queries.documents, len(seen) * seen.shape[1] // max(self.queries.n_features, 1))
             documents = seen.between(0, len(seen)) if few else seen.as_matrix
             names = self.contract.columns(blocks, self._n_clusters)
-            self._seen[blocks] = replace(self.queries, documents=documents, feature_names=names)
+            # Only unscaled codes are codes, and only the columns of `raw` have the plain names of features beside others.
+            codes = any(str(block) == "raw" for block in parse(blocks))
+            special = self.contract.special if codes else {}
+            self._seen[blocks] = replace(
+                self.queries, documents=documents, feature_names=names, special=special
+            )
         return self._seen[blocks]
 
 

@@ -7,6 +7,7 @@ opened without reading the values: they are mapped.
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,18 +22,23 @@ from localrank_training.data.tables import (
     LINE,
     NAMES,
     POSITION,
+    SPECIAL,
     WEIGHT,
     TableLayout,
+    Values,
     list_width,
     rows,
     weights_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from localrank.arrays import Indices
+    from numpy.typing import NDArray
+
+    from localrank.arrays import Indices, Matrix
+    from localrank.features.feature import Feature
     from localrank_training.data.tables import Batch, Columns, Piece
 
 _LABEL, _QUERY, _COMMENT, _WEIGHT, _POSITION, _LINE = "label", "qid", "comment", "weight", "position", "line"
@@ -69,9 +75,8 @@ class ParquetReader:
     def n_rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
+    def batches(self, names: Sequence[str], values: Values) -> Iterator[tuple[Batch, float]]:
         """Yield the rows, features in the order of ``names``, and which share of the file is read with them."""
-        order = [self.layout.names.index(name) for name in names]
         row = 1
         size = max(_CELLS_READ // len(names), 64)
         try:
@@ -79,7 +84,7 @@ class ParquetReader:
                 batch_size=size, columns=self.layout.columns, use_threads=False
             ):
                 if batch.num_rows:
-                    found = rows(batch, row, self.layout, names, order)
+                    found = rows(batch, row, self.layout, names, values)
                     row += batch.num_rows
                     yield found, (row - 1) / self.n_rows
             if row - 1 != self.n_rows:
@@ -141,15 +146,14 @@ class ArrowReader:
             path, self._file.schema, columns, list_width(pa.Table.from_batches(self._batches))
         )
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
+    def batches(self, names: Sequence[str], values: Values) -> Iterator[tuple[Batch, float]]:
         """Yield the rows, features in the order of ``names``, and which share of the file is read with them."""
-        order = [self.layout.names.index(name) for name in names]
         size, row = max(_CELLS_READ // len(names), 64), 1
         n_rows = sum(batch.num_rows for batch in self._batches)
         for batch in self._batches:
             for begin in range(0, batch.num_rows, size):
                 some = batch.slice(begin, size).select(self.layout.columns)
-                found = rows(some, row, self.layout, names, order)
+                found = rows(some, row, self.layout, names, values)
                 row += some.num_rows
                 yield found, (row - 1) / n_rows
 
@@ -164,7 +168,7 @@ class ArrowReader:
         if begin is None:
             return None
         (batch,) = self._batches
-        found = rows(batch, 1, layout, (), ())
+        found = rows(batch, 1, layout, (), Values())
         if bool((np.diff(found.queries) < 0).any()):
             return None
         n_docs, n_queries = len(found), len(found.query_ids)
@@ -183,6 +187,7 @@ class ArrowReader:
             comments=None if found.comments is None else Texts(found.comments),
             weights=weights,
             positions=found.positions,
+            special=layout.special,
         )
 
     def _place_of_values(self) -> int | None:
@@ -228,6 +233,8 @@ def write_arrow(path: Path, queries: QuerySet) -> None:
         _QUERY: pa.DictionaryArray.from_arrays(pa.array(queries.query_of.astype(np.int32)), ids),
     }
     metadata = {NAMES: json.dumps(list(queries.feature_names))}
+    if categories := _categories(queries.special):
+        metadata[SPECIAL] = json.dumps(categories)
     every = np.arange(queries.n_docs)
     if queries.comments is not None:
         columns[_COMMENT] = Texts.of(queries.comments).arrow(every).cast(pa.large_string())
@@ -251,9 +258,17 @@ class ParquetWriter:
     """Writes blocks of documents as row groups of a useful size."""
 
     def __init__(
-        self, path: Path, names: Sequence[str], *, comments: bool, weights: bool, positions: bool
+        self,
+        path: Path,
+        names: Sequence[str],
+        *,
+        comments: bool,
+        weights: bool,
+        positions: bool,
+        special: Mapping[str, Feature] = MappingProxyType({}),
     ) -> None:
         self._names = tuple(names)
+        self._values = {name: np.array(values, object) for name, values in _categories(special).items()}
         self._comments, self._weights, self._positions = comments, weights, positions
         reserved = _RESERVED | ({_WEIGHT} if weights else set()) | ({_POSITION} if positions else set())
         self._listed = len(names) > _MOST_COLUMNS or not reserved.isdisjoint(names)
@@ -270,8 +285,12 @@ class ParquetWriter:
         if self._listed:
             fields.append(pa.field(FEATURES, pa.list_(pa.float32(), len(names))))
             metadata[NAMES] = json.dumps(list(names))
+            if self._values:
+                metadata[SPECIAL] = json.dumps(_categories(special))
         else:
-            fields += [pa.field(name, pa.float32()) for name in names]
+            fields += [
+                pa.field(name, pa.string() if name in self._values else pa.float32()) for name in names
+            ]
         self._schema = pa.schema(fields, metadata=metadata or None)
         self._pending: list[Any] = []
         self._rows = 0
@@ -293,7 +312,12 @@ class ParquetWriter:
             values = pa.array(np.ascontiguousarray(matrix).reshape(-1), from_pandas=True)
             columns.append(pa.FixedSizeListArray.from_arrays(values, len(self._names)))
         else:
-            columns += [pa.array(np.ascontiguousarray(column), from_pandas=True) for column in matrix.T]
+            columns += [
+                _texts(column, self._values[name])
+                if name in self._values
+                else pa.array(np.ascontiguousarray(column), from_pandas=True)
+                for name, column in zip(self._names, matrix.T, strict=True)
+            ]
         self._pending.append(pa.record_batch(columns, schema=self._schema))
         self._rows += len(labels)
         if self._rows * len(self._names) >= _CELLS_WRITTEN:
@@ -308,6 +332,19 @@ class ParquetWriter:
         if self._rows:
             self._file.write_table(pa.Table.from_batches(self._pending), row_group_size=self._rows)
         self._pending, self._rows = [], 0
+
+
+def _categories(special: Mapping[str, Feature]) -> dict[str, list[str]]:
+    """Return the values of the features that are categories."""
+    return {name: list(one.values) for name, one in special.items() if one.kind == "category"}
+
+
+def _texts(codes: Matrix, values: NDArray[np.object_]) -> Any:
+    """Return a column of codes as texts; a value that is none of these becomes null."""
+    known = codes < len(values)  # not NaN
+    found = np.full(len(codes), None, object)
+    found[known] = values[codes[known].astype(np.intp)]
+    return pa.array(found, pa.string())
 
 
 def _line(error: Exception) -> str:

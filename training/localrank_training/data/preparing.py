@@ -16,6 +16,8 @@ import numpy as np
 
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.features.columns import portions
+from localrank.features.feature import special
+from localrank_training.data.categories import check_kinds, of_queries, recoded
 from localrank_training.data.queries import QuerySet, default_names
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Indices, Vector
     from localrank.features.contract import FeatureContract
+    from localrank.features.feature import Feature
 
 #: Values looked at at a time, so that a mapped set is not held in memory.
 _CELLS = 1 << 22
@@ -44,11 +47,26 @@ def aligned(
     Raises:
         InvalidData: a feature of the contract is missing, or a value that the contract does not replace.
     """
-    queries = _with_columns(queries, contract, say)
+    queries = with_kinds(_with_columns(queries, contract, say), contract.features)
     refuse_missing(
         queries, contract.missing, "the model was trained without missing values and does not replace them"
     )
     return queries
+
+
+def with_kinds(queries: QuerySet, features: Sequence[Feature]) -> QuerySet:
+    """Return the queries, which have these features, with the codes of their categories.
+
+    Raises:
+        InvalidData: data have categories instead of numbers, or several values of a feature of the query in one query.
+    """
+    wanted = special(features)
+    if not wanted and not queries.special:
+        return queries
+    check_kinds(features, queries.special)
+    queries = recoded(queries, [one for one in features if one.kind == "category"])
+    queries = of_queries(queries, [one.name for one in features if one.scope == "query"])
+    return replace(queries, special=wanted)
 
 
 def _with_columns(queries: QuerySet, contract: FeatureContract, say: Callable[[str], None]) -> QuerySet:
@@ -94,7 +112,7 @@ def placed(queries: QuerySet) -> Iterator[None]:
 
 
 def refuse_missing(queries: QuerySet, policies: str | Sequence[str], advice: str) -> None:
-    """Refuse missing values of features whose policy is ``reject``.
+    """Refuse missing values of numbers whose policy is ``reject``; an absent category is a value of its own.
 
     Args:
         queries: with the features of the model.
@@ -104,10 +122,12 @@ def refuse_missing(queries: QuerySet, policies: str | Sequence[str], advice: str
     Raises:
         InvalidData: names the first such document, and how many more there are.
     """
+    features = queries.features
     columns = [
         column
         for column in range(queries.n_features)
         if (policies if isinstance(policies, str) else policies[column]) == "reject"
+        and features[column].kind == "number"
     ]
     if not columns:
         return
@@ -175,6 +195,7 @@ def with_shorter_lists(
         query_ids=tuple(queries.query_ids[query] for query in owner),
         feature_names=queries.feature_names,
         lines=queries.lines[rows],
+        special=queries.special,
     )
     weights = 1.0 / np.bincount(owner)[owner]
     return lists, weights if queries.weights is None else weights * queries.weights[owner]

@@ -6,8 +6,8 @@ query begins. Files may come in any order; ``lines`` remembers it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from localrank.arrays import one_line
 from localrank.features.columns import forget
+from localrank.features.feature import Feature
 from localrank_training.data.rows import CELLS, HELD, Selected, StackedRows, fits, unheld
 
 if TYPE_CHECKING:
@@ -177,6 +178,8 @@ class QuerySet:
         offsets: ``[n_queries + 1]``; query ``q`` has the documents ``offsets[q]:offsets[q + 1]``.
         query_ids: one per query, as written in the data.
         feature_names: one per column.
+        special: by name what is known of features that are not plain numbers of documents, such as the values of a category.
+            The columns of categories hold codes; NaN is no value.
         lines: ``[n_docs]`` position of each document in the input, so that answers can go back in its order.
         comments: one per document, what followed ``#``; or none kept.
         origin: the file and line of each document of the input; None if the queries do not come from text or tables.
@@ -201,6 +204,7 @@ class QuerySet:
     gaps: tuple[Gap, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     present: Present | None = None
+    special: Mapping[str, Feature] = field(default_factory=dict)
 
     __repr__ = one_line
 
@@ -215,6 +219,11 @@ class QuerySet:
     @property
     def n_features(self) -> int:
         return int(self.documents.shape[1])
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """One per column."""
+        return tuple(self.special.get(name) or Feature(name) for name in self.feature_names)
 
     @property
     def lengths(self) -> Indices:
@@ -304,6 +313,7 @@ class QuerySet:
             weights=None if self.weights is None else self.weights[chosen],
             positions=None if self.positions is None else self.positions[rows],
             present=None if self.present is None else self.present._replace(scores=self.present.scores[rows]),
+            special=self.special,
         )
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from localrank.errors import InvalidData
 from localrank_training.data import letor
 from localrank_training.data import rows as rows_module
+from localrank_training.data.categories import described
 from localrank_training.data.columnar import ArrowReader, ParquetReader
 from localrank_training.data.queries import (
     MAX_FEATURES,
@@ -37,6 +38,7 @@ from localrank_training.data.tables import (
     Columns,
     Sparse,
     TableLayout,
+    Values,
     list_width,
     rows,
     weights_of,
@@ -120,12 +122,14 @@ def read_table(
     layout = TableLayout("table", arrow.schema, columns, list_width(arrow), in_python=True)
     say(f"table: {layout.describe()}")
     (whole,) = arrow.select(layout.columns).combine_chunks().to_batches()
-    batch = rows(whole, 1, layout, layout.names, range(len(layout.names)))
+    values = Values()
+    batch = rows(whole, 1, layout, layout.names, values)
     blocks = _Blocks(rows_module.HELD)
     blocks.add(batch)
     if batch.weights is not None:
         weights_of(batch.queries, batch.weights, batch.query_ids, lambda row: f"table: row {row + 1}")
-    return _together(blocks, ["table"], tuple(batch.query_ids), layout.names)
+    queries = _together(blocks, ["table"], tuple(batch.query_ids), layout.names)
+    return described(queries, columns, values, say)
 
 
 class _StoredArrays(NamedTuple):
@@ -233,6 +237,7 @@ class _InputReading:
         self._progress, self._columns, self._say = progress, columns, say
         self._asked = n_features
         self._blocks = _Blocks(held)
+        self._values = Values()
         self._skipped: list[Skipped] = []
         self._gaps: list[Gap] = []
         #: The number of each query, in the order of their first appearance, and the position of its file.
@@ -272,6 +277,7 @@ class _InputReading:
             if unnamed and self._asked is not None and found.n_features != self._asked:
                 raise InvalidData(f"{path}: expected {self._asked} features, found {found.n_features}")
             self._say(f"{path}: {reader.layout.describe()}")
+            found = described(found, self._columns, self._values, self._say)
         return found
 
     def all_of(self, sources: Sequence[Source], *, skip: bool) -> QuerySet:
@@ -298,6 +304,7 @@ class _InputReading:
         found = _together(
             self._blocks, [str(source.path) for source in sources], tuple(self._query_ids), names
         )
+        found = described(found, self._columns, self._values, self._say)
         return replace(found, gaps=tuple(self._gaps), skipped=tuple(self._skipped))
 
     def _try(
@@ -402,7 +409,7 @@ class _InputReading:
         if description != self._described:
             self._described = description
             self._say(f"{source.path}: {description}")
-        for batch, share in reader.batches(names):
+        for batch, share in reader.batches(names, self._values):
             yield batch
             advance(int(source.size * share))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from localrank_training.data.sources import Source
-    from localrank_training.data.tables import Batch, Columns
+    from localrank_training.data.tables import Batch, Columns, Values
 
 _DELIMITERS = (b"\t", b",", b";", b"|")
 #: What stands for a missing value.
@@ -81,13 +81,15 @@ class DelimitedReader:
         self._source = source
         self._parsing = pa_csv.ParseOptions(delimiter=delimiter)
         #: Columns in which commas or words are no mistake.
-        self._known = {columns.qid, columns.id, *IDS, *columns.ignore}
+        self._known = {columns.qid, columns.id, *IDS, *columns.ignore, *columns.texts}
         #: Columns that hold numbers only, and cannot be left out.
         self._wanted = {columns.weight, columns.position}
         (self._wanted if columns.judged else self._known).add(columns.label)
         self._header = first_line(source, comments=True)
         self._refuse_bytes_as_header()
-        texts = {name: pa.string() for name in (columns.qid, columns.id, *IDS) if name is not None}
+        texts = {
+            name: pa.string() for name in (columns.qid, columns.id, *IDS, *columns.texts) if name is not None
+        }
         with self._opened(texts) as (table, _):
             schema = pa.schema([pa.field(field.name, _type(field.type)) for field in table.schema])
             first = next(iter(table), None)
@@ -100,15 +102,14 @@ class DelimitedReader:
         self.layout = TableLayout(source.path, schema, columns)
         self._types = dict(zip(schema.names, schema.types, strict=True))
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
+    def batches(self, names: Sequence[str], values: Values) -> Iterator[tuple[Batch, float]]:
         """Yield the rows, features in the order of ``names``, and which share of the file is read with them."""
-        order = [self.layout.names.index(name) for name in names]
         row = 1
         size = max(self._source.size, 1)
         with self._opened(self._types, self.layout.columns) as (table, position):
             for batch in table:
                 if batch.num_rows:
-                    yield rows(batch, row, self.layout, names, order), min(position() / size, 1.0)
+                    yield rows(batch, row, self.layout, names, values), min(position() / size, 1.0)
                     row += batch.num_rows
 
     @contextmanager
@@ -226,17 +227,24 @@ class JsonReader:
     def __init__(self, source: Source, columns: Columns) -> None:
         self._source = source
         #: The type that each column is read with, until the first block has shown the others.
-        self._ids = {columns.qid, columns.id, *IDS}
+        self._ids = {columns.qid, columns.id, *IDS, *columns.texts}
         self._types = self._texts()
         first = next(self._tables(lambda _: None), None)
         if first is None:
             raise InvalidData(f"{source.path}: expected judged documents, found no objects")
         self.layout = TableLayout(source.path, first.schema, columns, list_width(first))
-        self._types = {field.name: field.type for field in first.schema if not pa.types.is_struct(field.type)}
+        # A column that is left out may hold what it likes.
+        used = {*self.layout.columns}
+        self._types = {
+            field.name: pa.string()
+            if pa.types.is_temporal(field.type) and field.name not in used
+            else field.type
+            for field in first.schema
+            if not pa.types.is_struct(field.type)
+        }
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[Batch, float]]:
+    def batches(self, names: Sequence[str], values: Values) -> Iterator[tuple[Batch, float]]:
         """Yield the rows, features in the order of ``names``, and which share of the file is read with them."""
-        order = [self.layout.names.index(name) for name in names]
         row, done = 1, [0]
 
         def advance(position: int) -> None:
@@ -245,7 +253,7 @@ class JsonReader:
         for table in self._tables(advance):
             self._refuse_further(table, row)
             for batch in table.select(self.layout.columns).combine_chunks().to_batches():
-                yield rows(batch, row, self.layout, names, order), done[0] / max(self._source.size, 1)
+                yield rows(batch, row, self.layout, names, values), done[0] / max(self._source.size, 1)
                 row += batch.num_rows
 
     def _texts(self) -> dict[str, Any]:
@@ -261,7 +269,7 @@ class JsonReader:
         kinds = pa.types
         if kinds.is_list(found) and (is_number(found.value_type) or kinds.is_null(found.value_type)):
             return pa.list_(pa.float64())
-        if kinds.is_timestamp(found):
+        if kinds.is_timestamp(found) and name in self._ids:
             return pa.string()
         if kinds.is_null(found) or (kinds.is_integer(found) and name not in self._ids):
             return pa.float64()
@@ -343,7 +351,7 @@ def _is_text(kind: Any) -> bool:
 
 def _type(found: Any) -> Any:
     """Return the type with which a column is read, from that of its first block."""
-    if pa.types.is_boolean(found):
+    if pa.types.is_boolean(found) or pa.types.is_temporal(found):
         return found
     # Whole numbers may be followed by others, and a column that begins without values by numbers.
     return pa.float64() if is_number(found) or pa.types.is_null(found) else pa.string()

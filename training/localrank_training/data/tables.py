@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
+from localrank.features.feature import Feature, spelled
 from localrank.settings import setting
 from localrank_training.data.queries import MAX_FEATURES, default_names, repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -38,8 +39,12 @@ NAMES = b"localrank.feature_names"
 WEIGHT, POSITION = b"localrank.weight", b"localrank.position"
 #: Where it says that a column holds the place of each document in an earlier input, in whose order answers go back.
 LINE = b"localrank.line"
+#: Where the features that are not plain numbers are described, if the features are one list column.
+SPECIAL = b"localrank.special_features"
 #: Columns that hold the id of a document if nothing else is said; the first that is there counts.
 IDS = ("comment", "document_id", "doc_id", "docid", "docno")
+#: A float32 holds every whole number up to this one.
+_MOST_CODES = 2**24
 #: The largest possible place; no list of results is longer.
 _LAST_PLACE = 2**31 - 1
 
@@ -52,6 +57,7 @@ class Columns:
 
     Attributes:
         judged: labels are wanted; otherwise a table may lack them, and all are 0.
+        known: the features of the model that the data are for; see `of`.
     """
 
     label: str = setting("label", meaning="Column of the labels (tables).")
@@ -70,8 +76,43 @@ class Columns:
     ignore: tuple[str, ...] = setting(
         (), meaning="Columns that are not features, separated by commas (tables)."
     )
+    category: tuple[str, ...] = setting(
+        (),
+        meaning="Features whose numbers are categories, not amounts, separated by commas. Columns of text and truth "
+        "values always are.",
+    )
+    query_feature: tuple[str, ...] = setting(
+        (),
+        meaning="Features of the query, which all its documents share, separated by commas.",
+    )
+    date: tuple[str, ...] = setting(
+        (),
+        meaning="Columns of dates that become numbers, days since 1970, separated by commas (tables; other dates are "
+        "left out).",
+    )
     sparse: bool = setting(False, meaning="A feature that a line of text leaves out is always zero.")
     judged: bool = True
+    known: tuple[Feature, ...] = ()
+
+    def of(self, features: Sequence[Feature]) -> Columns:
+        """Return them for data of a model with these features, whose kinds do not depend on the data then."""
+        return replace(self, known=tuple(features))
+
+    @property
+    def categories(self) -> frozenset[str]:
+        """The features that are categories, whatever they look like."""
+        return frozenset(self.category) | {one.name for one in self.known if one.kind == "category"}
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The categories whose values are read as they are written, ``007`` too; truth values have one spelling."""
+        truths = {one.name for one in self.known if {*one.values} <= {"true", "false"}}
+        return self.categories - truths
+
+    @property
+    def dates(self) -> frozenset[str]:
+        """The features that are numbers, even if their columns hold dates."""
+        return frozenset(self.date) | {one.name for one in self.known if one.kind == "number"}
 
 
 #: The usual names.
@@ -131,6 +172,45 @@ class Piece(NamedTuple):
     positions: Indices | None
 
 
+class Values:
+    """The values of the categories of one input, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, dict[str, int]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the categories."""
+        return iter(self._codes)
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Return the values of a category; each stands at its code."""
+        return tuple(self._codes.get(name, ()))
+
+    def codes(self, name: str, texts: Iterable[str | None]) -> Vector:
+        """Return the code of each text, NaN for none; texts that are new get the next ones."""
+        known = self._codes.setdefault(name, {})
+        return np.array(
+            [
+                np.nan if text is None else min(known.setdefault(text, len(known)), _MOST_CODES)
+                for text in texts
+            ],
+            np.float64,
+        )
+
+    def codes_of(self, name: str, column: Any) -> Vector:
+        """Return ``[n_docs]`` the codes of a column.
+
+        Raises:
+            TypeError: a value is no text, number or truth value.
+        """
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        encoded = column.dictionary_encode()
+        codes = np.append(self.codes(name, map(spelled, encoded.dictionary.to_pylist())), np.nan)
+        found: Vector = codes[pc.fill_null(encoded.indices, len(codes) - 1).to_numpy()]
+        return found
+
+
 class TableLayout:
     """What each column of one file is.
 
@@ -143,6 +223,8 @@ class TableLayout:
         id: the column of the document ids, or None.
         weight, position: columns, or None.
         listed: whether the features are one column of lists.
+        special: by name the features that the file itself says are categories.
+        categories, dates: those features whose columns hold categories, or dates that become numbers.
         left_out: columns that are not used, each with its reason.
         doubtful: features that are called like ids.
     """
@@ -189,6 +271,8 @@ class TableLayout:
         used = {self.label, self.qid, self.id, self.weight, self.position, line}
         self.left_out: list[tuple[str, str]] = []
         self.doubtful: list[str] = []
+        self.categories: list[str] = []
+        self.dates: list[str] = []
         features = []
         for field in schema:
             if field.name in used or (self.listed and field.name == FEATURES):
@@ -203,17 +287,29 @@ class TableLayout:
                 self.left_out.append((field.name, f"beside the list {FEATURES!r}"))
             elif field.name in IDS:
                 self.left_out.append((field.name, "a document id"))
+            elif (
+                field.name in columns.categories and (is_category(field.type) or is_number(field.type))
+            ) or (is_category(field.type) and not _called_like_an_id(field)):
+                features.append(field.name)
+                self.categories.append(field.name)
+            elif pa.types.is_temporal(field.type) and field.name in columns.dates:
+                features.append(field.name)
+                self.dates.append(field.name)
+            elif pa.types.is_temporal(field.type):
+                self.left_out.append((field.name, f"dates, of which --date {field.name} makes numbers"))
             elif not is_number(field.type):
                 self.left_out.append((field.name, _kind(field.type)))
             else:
                 features.append(field.name)
                 if _called_like_an_id(field):
                     self.doubtful.append(field.name)
+        self.special = self._described(schema) if self.listed else {}
+        self.categories += self.special
         self.named = not self.listed or NAMES in (schema.metadata or {})
         self.names = self._list_names(schema, list_width) if self.listed else tuple(features)
         if not self.names:
             raise InvalidData(
-                f"{path}: expected columns of numbers as features, found {_listed(schema.names)}"
+                f"{path}: expected columns of numbers or categories as features, found {_listed(schema.names)}"
             )
         if len(self.names) > MAX_FEATURES:
             raise InvalidData(f"{path}: expected at most {MAX_FEATURES} features, found {len(self.names)}")
@@ -238,6 +334,13 @@ class TableLayout:
             parts.append(f"position {self.position!r}")
         count = f"{len(self.names)} feature" + "s" * (len(self.names) != 1)
         parts.append(f"{count} ({_listed(self.names)})")
+        if self.categories:
+            count = (
+                "1 is a category" if len(self.categories) == 1 else f"{len(self.categories)} are categories"
+            )
+            parts.append(f"of which {count} ({_listed(self.categories)})")
+        if self.dates:
+            parts.append(f"dates as days since 1970 ({_listed(self.dates)})")
         text = ", ".join(parts)
         if self.left_out:
             text += "; left out: " + ", ".join(f"{name!r} ({why})" for name, why in self.left_out)
@@ -273,6 +376,20 @@ class TableLayout:
             if column is not None and not _is_id(schema.field(column).type):
                 found = _kind(schema.field(column).type)
                 raise InvalidData(f"{self.path}: expected text or integers as {column!r}, found {found}")
+
+    def _described(self, schema: Any) -> dict[str, Feature]:
+        stored = (schema.metadata or {}).get(SPECIAL)
+        if stored is None:
+            return {}
+        try:
+            return {
+                name: Feature(name, kind="category", values=tuple(map(str, values)))
+                for name, values in json.loads(stored).items()
+            }
+        except (AttributeError, TypeError, ValueError):
+            raise InvalidData(
+                f"{self.path}: expected the values of categories in its metadata, found {stored[:40]!r}"
+            ) from None
 
     def _list_names(self, schema: Any, width: int | None) -> tuple[str, ...]:
         stored = (schema.metadata or {}).get(NAMES)
@@ -340,7 +457,7 @@ def _options(columns: Columns) -> dict[str, str | None]:
     }
 
 
-def rows(batch: Any, row: int, layout: TableLayout, names: Sequence[str], order: Sequence[int]) -> Batch:
+def rows(batch: Any, row: int, layout: TableLayout, names: Sequence[str], values: Values) -> Batch:
     """Turn some rows of Arrow into arrays.
 
     Args:
@@ -348,7 +465,7 @@ def rows(batch: Any, row: int, layout: TableLayout, names: Sequence[str], order:
         row: the number of its first row.
         layout: of its file.
         names: the features, in the order wanted; none leaves the values out.
-        order: the position in ``layout.names`` of each.
+        values: of the categories of the whole input; it learns new ones.
     """
     for column in (layout.label, layout.qid, layout.weight):
         if column is not None and batch[column].null_count:
@@ -365,7 +482,7 @@ def rows(batch: Any, row: int, layout: TableLayout, names: Sequence[str], order:
         queries=queries,
         query_ids=query_ids,
         numbers=np.arange(row, row + batch.num_rows),
-        values=_matrix(batch, row, layout, names, order),
+        values=_matrix(batch, row, layout, names, values),
         comments=None if layout.id is None else _comments(batch[layout.id]),
         weights=None
         if layout.weight is None
@@ -453,21 +570,32 @@ def _positions(batch: Any, row: int, layout: TableLayout) -> Indices | None:
     return places.astype(np.int64)
 
 
-def _matrix(batch: Any, row: int, layout: TableLayout, names: Sequence[str], order: Sequence[int]) -> Matrix:
+def _matrix(batch: Any, row: int, layout: TableLayout, names: Sequence[str], values: Values) -> Matrix:
     matrix = np.empty((batch.num_rows, len(names)), np.float32)
     if not names:
         return matrix
     with np.errstate(over="ignore"):
         if layout.listed:
-            matrix[:] = _list_values(batch[FEATURES], row, layout)[:, list(order)]
+            order = [layout.names.index(name) for name in names]
+            matrix[:] = _list_values(batch[FEATURES], row, layout)[:, order]
+            for name, one in layout.special.items():
+                column = names.index(name)
+                codes = np.append(values.codes(name, one.values), [_MOST_CODES, np.nan])
+                own = np.nan_to_num(matrix[:, column], nan=one.absent)
+                matrix[:, column] = codes[np.clip(own, 0, one.absent).astype(np.intp)]
         else:
             for column, name in enumerate(names):
-                matrix[:, column] = _floats(batch[name])
+                if name in layout.categories:
+                    matrix[:, column] = values.codes_of(name, batch[name])
+                else:
+                    matrix[:, column] = _days(batch[name]) if name in layout.dates else _floats(batch[name])
     infinite = np.isinf(matrix)
     if bool(infinite.any()):
         at, column = (int(i) for i in np.argwhere(infinite)[0])
         cell = (
-            batch[FEATURES][at].as_py()[order[column]] if layout.listed else batch[names[column]][at].as_py()
+            batch[FEATURES][at].as_py()[layout.names.index(names[column])]
+            if layout.listed
+            else batch[names[column]][at].as_py()
         )
         expected = (
             "a value within the range of float32 (at most 3.4028235e38)"
@@ -500,6 +628,12 @@ def _floats(column: Any) -> Vector:
     return floats
 
 
+def _days(column: Any) -> Vector:
+    """Return a column of dates as days since 1970; null becomes NaN."""
+    days: Vector = _floats(column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())) / 86_400
+    return days
+
+
 def _chosen(column: str | None, schema: Any, key: bytes) -> str | None:
     """Return the column that the user chose, else the one that the file names."""
     stored = (schema.metadata or {}).get(key)
@@ -514,13 +648,20 @@ def is_number(kind: Any) -> bool:
     )
 
 
+def is_category(kind: Any) -> bool:
+    """Whether values of this Arrow type are categories, not amounts."""
+    if pa.types.is_dictionary(kind):
+        return is_category(kind.value_type) or is_number(kind.value_type)
+    return pa.types.is_boolean(kind) or _is_text(kind)
+
+
 #: What labels and queries are often called, for suggestions.
 _USUAL = {
     "--label": ("label", "relevance", "rel", "grade", "target", "judgement", "judgment", "rating", "y"),
     "--qid": ("qid", "query_id", "queryid", "query", "search_id", "session_id", "group", "group_id"),
 }
 #: The last word of a name: ``product_id``, ``docId``, ``Unnamed: 0`` (the index that pandas writes).
-_LIKE_AN_ID = re.compile(r"(?i:(^|[_\-. ])(id|ids|key|uuid|index)$|^Unnamed: \d+$)|[a-z]I[dD]$")
+_LIKE_AN_ID = re.compile(r"(?i:(^|[_\-. ])(id|ids|key|uuid|index|url|uri)$|^Unnamed: \d+$)|[a-z]I[dD]$")
 
 
 def _usual(option: str, column: str, names: Sequence[str]) -> str | None:
@@ -536,12 +677,7 @@ def _called_like_an_id(field: Any) -> bool:
 def _is_id(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_integer(kind)
-    )
+    return bool(_is_text(kind) or pa.types.is_integer(kind))
 
 
 def _is_list(kind: Any) -> bool:
@@ -554,8 +690,11 @@ def _is_list(kind: Any) -> bool:
 def _kind(kind: Any) -> str:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return "text" if text else str(kind)
+    return "text" if _is_text(kind) else str(kind)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _listed(names: Sequence[str]) -> str:

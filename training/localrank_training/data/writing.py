@@ -185,6 +185,11 @@ def write(
         raise InvalidData(
             f"{path}: expected a format that keeps {found} (--to parquet or arrow), found LETOR text"
         )
+    if to in _TEXT and (categories := [one.name for one in queries.features if one.kind == "category"]):
+        raise InvalidData(
+            f"{path}: expected a format that keeps categories (--to parquet or arrow), or --ignore {','.join(categories)}, "
+            "found LETOR text"
+        )
     names, kept = queries.feature_names, (queries.comments, queries.weights, queries.positions)
     with _opened(path, to, queries.query_ids, names, overwrite=overwrite) as temporary:
         if to == "arrow":
@@ -192,7 +197,14 @@ def write(
         elif to == "parquet":
             comments, weights, positions = (one is not None for one in kept)
             _fill(
-                ParquetWriter(temporary, names, comments=comments, weights=weights, positions=positions),
+                ParquetWriter(
+                    temporary,
+                    names,
+                    comments=comments,
+                    weights=weights,
+                    positions=positions,
+                    special=queries.special,
+                ),
                 _pieces(queries),
             )
         else:

@@ -77,7 +77,7 @@ def make_representation(clouds: Clouds, config: TrainingConfig) -> Representatio
 
 def pooled_covariance(clouds: Clouds) -> Vector:
     """Return ``[n_features, n_features]`` the covariance of all documents around the mean of their own query."""
-    n_features = clouds.contract.n_features
+    n_features = clouds.contract.n_columns
     total, count = np.zeros((n_features, n_features)), 0
     for cloud in clouds:
         documents = cloud.normalised.astype(np.float64)
@@ -112,8 +112,8 @@ def _top_documents(
 
 def _top_scores_pca(clouds: Clouds, settings: RepresentationSettings) -> TopScoresPcaRepresentation:
     rows = [top_scores(cloud.normalised, settings.scores).astype(np.float64) for cloud in clouds]
-    stacked = np.concatenate([*rows, np.zeros((0, clouds.contract.n_features))])
-    centre = stacked.mean(axis=0) if len(stacked) else np.zeros(clouds.contract.n_features)
+    stacked = np.concatenate([*rows, np.zeros((0, clouds.contract.n_columns))])
+    centre = stacked.mean(axis=0) if len(stacked) else np.zeros(clouds.contract.n_columns)
     stacked -= centre
     values, columns = np.linalg.eigh(stacked.T @ stacked)
     values, axes = np.maximum(values[::-1], 0.0), columns.T[::-1]
@@ -135,7 +135,7 @@ def labelled_points(clouds: Clouds, representation: str) -> VectorPoints:
 
 def relevant_means(clouds: Clouds) -> VectorPoints:
     """Return the mean of each query's normalised documents with a label above 0; a query without any is not known."""
-    means = np.zeros((len(clouds), clouds.contract.n_features), np.float32)
+    means = np.zeros((len(clouds), clouds.contract.n_columns), np.float32)
     known = _with_relevant(clouds)
     for query, cloud in enumerate(clouds):
         if known[query]:

@@ -114,6 +114,8 @@ class Lesson:
             [self.widths[block.name] for block in parse(blocks)],
         )
 
+        codes = any(str(block) == "raw" for block in parse(blocks))
+
         def seen(queries: QuerySet) -> QuerySet:
             documents = queries.documents[:, columns]
             with np.errstate(over="ignore"):
@@ -124,6 +126,7 @@ class Lesson:
                 queries,
                 documents=np.ascontiguousarray(documents),
                 feature_names=tuple(queries.feature_names[column] for column in columns),
+                special=queries.special if codes else {},
             )
 
         held = None if self.validation is None else seen(self.validation)

@@ -13,6 +13,7 @@ from localrank import probe
 from localrank.artifact import Provenance
 from localrank.errors import InvalidData
 from localrank.features.contract import FeatureContract
+from localrank.features.feature import Feature
 from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
 from localrank.routing.router import GlobalRouter
@@ -130,7 +131,8 @@ def _ranker(model: OriginModel, data: QuerySet | None) -> tuple[Ranker, list[Mat
         normalise="none",
     )
     if contract.names != names:
-        data = aligned(data, replace(contract, names=names, missing=(model.missing,) * len(names)))
+        features = tuple(Feature(name, missing=model.missing) for name in names)
+        data = aligned(data, replace(contract, features=features))
         contract = FeatureContract.learn(
             data.documents, data.lengths.tolist(), names=names, missing=model.missing, normalise="none"
         )

@@ -16,7 +16,7 @@ from localrank.scorers import TreesScorer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from localrank.features.contract import Missing
+    from localrank.features.feature import Missing
     from localrank.scorers import Scorer
 
 

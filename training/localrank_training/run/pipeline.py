@@ -139,7 +139,7 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
     return FeatureContract.learn(
         queries.documents,
         queries.lengths.tolist(),
-        names=queries.feature_names,
+        features=queries.features,
         missing=config.contract.policies(queries.feature_names, queries.documents),
         constant=config.contract.constant,
         normalise=config.contract.normalise,

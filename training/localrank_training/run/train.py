@@ -25,7 +25,7 @@ import numpy as np
 from localrank.arrays import one_line
 from localrank.errors import InvalidData
 from localrank.metrics import CONVENTIONS, Judgements
-from localrank_training.data.preparing import placed, refuse_missing
+from localrank_training.data.preparing import placed, refuse_missing, with_kinds
 from localrank_training.data.queries import concatenated
 from localrank_training.evaluation.comparisons import clearly_above, standard_error
 from localrank_training.evaluation.evaluating import RankedQueries, rank_all
@@ -155,7 +155,7 @@ def _best(
 ) -> Trained:
     """Take the combination that is best on queries that its models were not built from; of equals the first."""
     if validation is not None:
-        _check_features(validation, queries)
+        validation = _as_in(validation, queries)
     choices = choices_of(config)
     splits = splits_of(queries, config, validation)
     candidates = Candidates(choices, splits, journal=journal, workers=workers, progress=progress)
@@ -293,7 +293,7 @@ def _blend(
     """
     everything, warnings = queries, _said_of(queries)
     if validation is not None:
-        _check_features(validation, queries)
+        validation = _as_in(validation, queries)
     if validation is not None and config.selection.refit:
         new = validation.select(np.flatnonzero(_same(validation, queries) < 0))
         everything = concatenated([queries, new])
@@ -335,13 +335,15 @@ def _blend(
     )
 
 
-def _check_features(validation: QuerySet, queries: QuerySet) -> None:
+def _as_in(validation: QuerySet, queries: QuerySet) -> QuerySet:
+    """Return the validation queries with the codes of the training queries; refuse other features."""
     if (validation.feature_names, validation.n_features) != (queries.feature_names, queries.n_features):
         raise InvalidData(
             f"the validation queries have other features than the training queries: expected "
             f"{queries.n_features} ({', '.join(queries.feature_names[:3])}, …), found {validation.n_features} "
             f"({', '.join(validation.feature_names[:3])}, …)"
         )
+    return with_kinds(validation, queries.features)
 
 
 def _same(queries: QuerySet, others: QuerySet) -> Indices:

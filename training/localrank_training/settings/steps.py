@@ -18,7 +18,8 @@ from localrank.artifact.parts import REPRESENTATIONS
 from localrank.errors import InvalidConfiguration, did_you_mean
 from localrank.features.blocks import parse
 from localrank.features.columns import portions
-from localrank.features.contract import Missing, Normalisation  # noqa: TC001
+from localrank.features.contract import Normalisation  # noqa: TC001
+from localrank.features.feature import Missing  # noqa: TC001
 from localrank.metrics import Metric
 from localrank.points.signature import SIMILARITIES, Similarity
 from localrank.points.similarity import MEASURES

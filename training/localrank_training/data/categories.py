@@ -1,0 +1,197 @@
+"""Categories and features of the query in judged data: the values that each category keeps, and their codes.
+
+Readers give the values of a category codes as they meet them. `described` settles them when all is read. `recoded` gives data
+the codes of a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localrank.errors import InvalidData, did_you_mean
+from localrank.features.feature import MOST_VALUES, Feature, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from localrank.arrays import Matrix, Vector
+    from localrank_training.data.queries import QuerySet
+    from localrank_training.data.tables import Columns, Values
+
+#: A column of more texts than this is left out if most of them occur once: they are titles or ids.
+_FEW = 100
+
+
+def described(queries: QuerySet, columns: Columns, values: Values, say: Callable[[str], None]) -> QuerySet:
+    """Return queries that were read, with what is known of their features.
+
+    Args:
+        queries: with the codes of `values`.
+        columns: what the user said of the columns.
+        values: that the readers met.
+        say: told what was left out.
+
+    Raises:
+        InvalidData: a feature that the user names is not there, or a feature of the query differs within one.
+    """
+    met = {name: Feature(name, "category", values.of(name)) for name in values}
+    queries = replace(queries, special={**queries.special, **met})
+    for option, names in (("--category", columns.category), ("--query-feature", columns.query_feature)):
+        for name in names:
+            if name not in queries.feature_names:
+                raise InvalidData(
+                    f"{option}: expected a feature, found {name!r}{did_you_mean(name, queries.feature_names)}"
+                )
+    queries = _without_texts(queries, columns, [*met], say)
+    known = {one.name for one in columns.known}
+    wanted = [
+        # A model may know values that are rare here.
+        _kept(queries, name, say, None if name in known else MOST_VALUES)
+        for name in queries.feature_names
+        if name in columns.categories or name in met
+    ]
+    return of_queries(recoded(queries, wanted), columns.query_feature)
+
+
+def recoded(queries: QuerySet, wanted: Iterable[Feature]) -> QuerySet:
+    """Return the queries with these categories' own codes.
+
+    Args:
+        queries: judged queries that have these features.
+        wanted: the categories; a value that is not among theirs gets the code for it.
+
+    Raises:
+        InvalidData: numbers that are no codes cannot be read as values.
+    """
+    special = dict(queries.special)
+    changed: dict[int, Vector] = {}
+    for one in wanted:
+        own = special.get(one.name)
+        special[one.name] = replace(one, scope="document" if own is None else own.scope)
+        if own is None or own.kind != "category" or own.values != one.values:
+            at = queries.feature_names.index(one.name)
+            changed[at] = _codes(np.asarray(queries.documents[:, at]), own, one)
+    if not changed:
+        return replace(queries, special=special)
+    documents = np.array(queries.documents, np.float32, order="C")
+    for at, codes in changed.items():
+        documents[:, at] = codes
+    return replace(queries, documents=documents, special=special)
+
+
+def of_queries(queries: QuerySet, names: Iterable[str]) -> QuerySet:
+    """Return the queries with these as features of the query.
+
+    Raises:
+        InvalidData: the documents of a query have different values; it names the first that differs.
+    """
+    special = dict(queries.special)
+    for name in names:
+        if name not in queries.feature_names:
+            continue
+        special[name] = replace(special.get(name, Feature(name)), scope="query")
+        _check_constant(queries, queries.feature_names.index(name), special[name])
+    return replace(queries, special=special)
+
+
+def _check_constant(queries: QuerySet, at: int, feature: Feature) -> None:
+    column = np.asarray(queries.documents[:, at])
+    filled = queries.lengths > 0
+    first = np.repeat(column[queries.offsets[:-1][filled]], queries.lengths[filled])
+    wrong = np.flatnonzero((column != first) & ~(np.isnan(column) & np.isnan(first)))
+    if len(wrong):
+        document = int(wrong[0])
+        found, before = (_shown(feature, float(value)) for value in (column[document], first[document]))
+        raise InvalidData(
+            f"{queries.where(document)}: expected one value of {feature.name!r} for all documents of a query, found "
+            f"{found} after {before}"
+        )
+
+
+def _shown(feature: Feature, value: float) -> str:
+    if feature.kind == "number":
+        return "nothing" if np.isnan(value) else f"{value:g}"
+    text = feature.value_of(value)
+    return "nothing" if text is None else repr(text)
+
+
+def _codes(column: Matrix, own: Feature | None, wanted: Feature) -> Vector:
+    """Return ``[n_docs]`` the codes of a column of codes of other values, or of numbers."""
+    if own is not None and own.kind == "category":
+        new = np.array([*map(wanted.code_of, own.values), wanted.unseen, np.nan])
+        found: Vector = new[
+            np.where(np.isnan(column), own.absent, np.minimum(column, own.unseen)).astype(np.intp)
+        ]
+        return found
+    distinct, inverse = np.unique(column, return_inverse=True)
+    return np.array([wanted.code_of(number) for number in distinct])[inverse]
+
+
+def _kept(queries: QuerySet, name: str, say: Callable[[str], None], most: int | None) -> Feature:
+    """Return the category with the values that occur, the most frequent ones if there are too many."""
+    own = queries.special.get(name, Feature(name))
+    column = np.asarray(queries.documents[:, queries.feature_names.index(name)])
+    column = column[~np.isnan(column)]
+    if own.kind == "category":
+        codes = np.minimum(column, own.unseen).astype(np.intp)
+        counts = np.bincount(codes, minlength=len(own.values))[: len(own.values)]
+        values: Sequence[str] = own.values
+    else:
+        distinct, first, counts = np.unique(column, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        counts = counts[order]
+        values = [str(spelled(number)) for number in distinct[order]]
+    kept = np.flatnonzero(counts)
+    if most is not None and len(kept) > most:
+        kept = np.sort(kept[np.argsort(-counts[kept], kind="stable")[:most]])
+        others = int(counts.sum() - counts[kept].sum())
+        say(
+            f"{name!r} has {np.count_nonzero(counts)} values: the {most} most frequent ones are kept, the others, of {others} "
+            "documents, count as one"
+        )
+    return Feature(name, "category", tuple(values[at] for at in kept.tolist()))
+
+
+def _without_texts(
+    queries: QuerySet, columns: Columns, met: Iterable[str], say: Callable[[str], None]
+) -> QuerySet:
+    """Leave out columns of texts that mostly occur once, unless somebody names them."""
+    named = columns.categories | {*columns.query_feature} | {one.name for one in columns.known}
+    out = []
+    for name in met:
+        column = np.asarray(queries.documents[:, queries.feature_names.index(name)])
+        counts = np.bincount(column[~np.isnan(column)].astype(np.intp))
+        single, distinct = int((counts == 1).sum()), int((counts > 0).sum())
+        if name not in named and distinct > _FEW and 2 * single > counts.sum():
+            out.append(name)
+    if not out or len(out) == queries.n_features:
+        return queries
+    say(
+        f"left out, because most of their texts occur once: {', '.join(map(repr, out))} (--category {','.join(out)} uses "
+        "them)"
+    )
+    kept = [at for at, name in enumerate(queries.feature_names) if name not in out]
+    return replace(
+        queries,
+        documents=np.ascontiguousarray(queries.documents[:, kept]),
+        feature_names=tuple(queries.feature_names[at] for at in kept),
+        special={name: one for name, one in queries.special.items() if name not in out},
+    )
+
+
+def check_kinds(features: Iterable[Feature], special: Mapping[str, Feature]) -> None:
+    """Refuse categories where a model has numbers.
+
+    Raises:
+        InvalidData: names the first.
+    """
+    for one in features:
+        own = special.get(one.name)
+        if one.kind == "number" and own is not None and own.kind == "category":
+            shown = ", ".join(map(repr, own.values[:3]))
+            raise InvalidData(
+                f"expected numbers as {one.name!r}, as the model has, found categories ({shown})"
+            )
