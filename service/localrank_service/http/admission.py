@@ -154,15 +154,16 @@ class Pressure:
         burst: seconds that a request may wait in a queue that is sometimes empty.
         overload: seconds that a request may wait while others are refused.
         least: how many requests may always wait.
+        now: on the monotonic clock.
 
     Attributes:
         mean: seconds that one request takes, as a running mean.
         empty: when nothing waited last, on the monotonic clock.
     """
 
-    def __init__(self, burst: float, overload: float, least: float) -> None:
+    def __init__(self, burst: float, overload: float, least: float, now: float) -> None:
         self.mean = 1e-3
-        self.empty = monotonic()
+        self.empty = now
         self._burst, self._overload, self._least = burst, overload, least
         self._strict_until = 0.0
         self._promised = 0.0
@@ -209,11 +210,13 @@ class Admission:
         documents: of all of them; a request that is not decoded yet counts as the usual number.
         changing: requests of administrators that change something; they have places of their own and no turns, so that
             an overloaded service can be mended.
+        clock: the monotonic one.
         accepted: whether a connection was accepted since that was looked at last.
         taken: whether a request has the turn; only then others wait for it.
     """
 
-    def __init__(self, limits: LoadLimits, meters: Meters) -> None:
+    def __init__(self, limits: LoadLimits, meters: Meters, clock: Callable[[], float] = monotonic) -> None:
+        self.clock = clock
         self.working = self.waiting = self.documents = self.changing = 0
         self._most = limits.max_concurrent_requests
         self._most_documents = limits.max_documents_in_flight
@@ -223,8 +226,9 @@ class Admission:
         self._states = meters.accepted
         self._longest = burst = limits.max_queue_ms / 1e3
         overload = limits.overload_queue_ms / 1e3
-        self._pressure = Pressure(burst, overload, _LEAST)
-        self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE) for lane in LANES}
+        now = clock()
+        self._pressure = Pressure(burst, overload, _LEAST, now)
+        self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE, now) for lane in LANES}
         self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
         self.accepted = self.taken = False
@@ -238,7 +242,7 @@ class Admission:
         """Take on a request whose head was read, or say why not."""
         usual = self._usual.get(kind)
         if self.working:
-            now = monotonic()
+            now = self.clock()
             period = int(now / _ASKING)
             if period != self._period:
                 self._period, self._active, self._asking = period, max(1, self._asking), 0
@@ -286,7 +290,7 @@ class Admission:
 
     def strain(self) -> float:
         """Return how long a request would wait now, as a share of the allowed time. Above 1 the request is refused."""
-        now = monotonic()
+        now = self.clock()
         pressure, aside = self._pressure, self._aside[RANKER]
         return max(self.waiting * pressure.mean / pressure.most(now), RANKER.wait() / aside.most(now))
 
@@ -299,7 +303,7 @@ class Admission:
 
     def use(self, lane: Lane, units: float) -> None:
         """Raise a `Problem` if a request would wait too long for the lane."""
-        if (refusal := self._check(lane, monotonic())) is not None:
+        if (refusal := self._check(lane, self.clock())) is not None:
             raise overloaded(refusal)
         if lane.pace:
             self._aside[lane].learn(units * lane.pace)
@@ -314,7 +318,7 @@ class Admission:
         if self.documents > self._most_documents and self.working > 1:
             pressure = self._pressure
             wait = self.waiting * pressure.mean
-            raise overloaded(self._refuse("documents", pressure, monotonic(), wait))
+            raise overloaded(self._refuse("documents", pressure, self.clock(), wait))
 
     def learn(self, kind: Kind, documents: int, used: dict[Lane, float] | None) -> None:
         """Take note of what a request of this kind took."""
@@ -350,7 +354,7 @@ class Admission:
 
         If connections wait, they are accepted before that, for as long as the turn took.
         """
-        now = monotonic()
+        now = self.clock()
         if not self._welcome:
             self._welcome = now + now - self._granted
         if self.accepted and self._turns and now < self._welcome:
@@ -409,7 +413,7 @@ class Claim:
         """Take notice that the body is complete."""
         if self.state == _ARRIVES:
             self.state = _WAITS
-            self.arrived = monotonic()
+            self.arrived = self._admission.clock()
             self._admission.working += 1
             self._admission.waiting += 1
             self._admission.hold(self._documents)
@@ -418,7 +422,7 @@ class Claim:
         """Take the turn if nobody has it."""
         if self._admission.taken:
             return False
-        self._admission.grant(self, monotonic())
+        self._admission.grant(self, self._admission.clock())
         return True
 
     async def turn(self) -> None:
@@ -483,7 +487,7 @@ class _Change(Claim):
         admission.changing += 1
 
     def arrive(self) -> None:
-        self.arrived = monotonic()
+        self.arrived = self._admission.clock()
 
     def begin(self) -> bool:
         return True
@@ -519,6 +523,22 @@ _READ = 1 << 17
 _RESERVED = 16
 #: Bodies of the largest allowed size that are kept at once.
 _BODIES = 8
+
+
+def raise_descriptors() -> None:
+    """Let the process open as many descriptors as it is allowed to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def free_descriptors() -> int:
+    """Return how many more connections the process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 2**31
+    return max(0, soft - len(os.listdir("/dev/fd")) - _RESERVED)  # noqa: PTH208 - it is not a folder on a disk
 
 
 class Connection(PeerState, Protocol):
@@ -566,6 +586,12 @@ Waiting: TypeAlias = dict[Connection, None]
 class Connections:
     """All connections of this worker.
 
+    Args:
+        limits: how many there may be, and how long each may take.
+        meters: what counts them.
+        clock: the monotonic one.
+        descriptors: how many more the process may open.
+
     Attributes:
         buffer: where each connection reads what arrives.
         held: bytes of requests that are in memory.
@@ -576,7 +602,15 @@ class Connections:
         stuck: whether that lasts for a minute. Overload does not do that; something in this process is broken.
     """
 
-    def __init__(self, limits: LoadLimits, meters: Meters) -> None:
+    def __init__(
+        self,
+        limits: LoadLimits,
+        meters: Meters,
+        clock: Callable[[], float] = monotonic,
+        descriptors: Callable[[], int] = free_descriptors,
+    ) -> None:
+        self._clock = clock
+        self._descriptors = descriptors
         self.buffer = memoryview(bytearray(_READ))
         self.draining = self.stuck = False
         self.refusing: float | None = None
@@ -605,7 +639,7 @@ class Connections:
 
     def start(self, show: Callable[[], None] | None = None) -> None:
         """Begin to look at the connections, and call ``show`` as often; the event loop runs."""
-        _raise_limit()
+        raise_descriptors()
         self._show = show or self._show
         self._look()
 
@@ -639,7 +673,7 @@ class Connections:
             connection.place.pop(connection, None)
         connection.place = place
         if place is not None:
-            connection.since = monotonic()
+            connection.since = self._clock()
             place[connection] = None
 
     def end(self, connection: Connection) -> None:
@@ -653,7 +687,7 @@ class Connections:
 
     def stall(self, connection: Connection) -> None:
         """Wait for the client to take its answer."""
-        self._stalled[connection] = monotonic()
+        self._stalled[connection] = self._clock()
 
     def flow(self, connection: Connection) -> None:
         """Wait for that no more."""
@@ -670,7 +704,7 @@ class Connections:
 
     def refuse(self) -> None:
         """Take note that a request was refused."""
-        now = monotonic()
+        now = self._clock()
         if self.refusing is None:
             self.refusing = now
         elif now - self.refusing > _STUCK:
@@ -679,7 +713,7 @@ class Connections:
     def turn_is_over(self) -> bool:
         """Tell whether connections have read for long enough in this turn of the event loop."""
         self._begin_turn()
-        return self._reading <= monotonic()
+        return self._reading <= self._clock()
 
     def put_off(self, connection: Connection) -> None:
         """Let a connection read on in a later turn of the event loop."""
@@ -688,7 +722,7 @@ class Connections:
 
     def _begin_turn(self) -> None:
         if not self._reading:
-            self._reading = monotonic() + _READING
+            self._reading = self._clock() + _READING
             asyncio.get_running_loop().call_soon(self._read_on)
 
     def _read_on(self) -> None:
@@ -709,7 +743,7 @@ class Connections:
     def farewell(self) -> None:
         """Let idle clients send a last request before their connections are closed."""
         if self._stopping is None:
-            self._stopping = monotonic()
+            self._stopping = self._clock()
 
     def count(self, status: int) -> None:
         """Count an answer that no application has made."""
@@ -717,7 +751,7 @@ class Connections:
 
     def _make_room(self) -> bool:
         """Close the connection that has kept the worker waiting longest; connections with a recent answer come last."""
-        late = monotonic() - _PATIENCE
+        late = self._clock() - _PATIENCE
         for places in (
             (self.ending,),
             (self.heads, self.bodies, self.idle),
@@ -734,7 +768,7 @@ class Connections:
 
     def _look(self) -> None:
         """End what has taken too long."""
-        now = monotonic()
+        now = self._clock()
         limits = self._limits
         if self.refusing is not None and any(connection.working for connection in self._all):
             self.refusing = None
@@ -764,7 +798,7 @@ class Connections:
                 connection.drop()
         if now - self._counted >= 1.0:
             self._counted = now
-            self._limit = min(limits.max_connections, _room() + len(self._all))
+            self._limit = min(limits.max_connections, self._descriptors() + len(self._all))
         if self._ended and now - self._logged >= _QUIET:
             self._logged = now
             ended = ", ".join(f"{reason} {count}" for reason, count in sorted(self._ended.items()))
@@ -794,19 +828,3 @@ def _older(waiting: Waiting, since: float) -> list[Connection]:
             break
         found.append(connection)
     return found
-
-
-def _raise_limit() -> None:
-    """Let the process open as many descriptors as it is allowed to."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _room() -> int:
-    """Return how many more connections the process may open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 2**31
-    return max(0, soft - len(os.listdir("/dev/fd")) - _RESERVED)  # noqa: PTH208 - it is not a folder on a disk

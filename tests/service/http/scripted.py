@@ -151,15 +151,22 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Worker:
-    """What the connections of one worker share."""
+    """What the connections of one worker share.
+
+    Attributes:
+        clock: of the connections; requests are admitted by the real one.
+        free_descriptors: how many more the process may open.
+    """
 
     def __init__(
         self, app: ASGIApp = echo, *, cors: Cors | None = None, root: str = "", **settings: Any
     ) -> None:
-        self.settings = Settings(**settings)
+        limits = LoadLimits.of(Settings(**settings))
+        self.clock = Clock()
+        self.free_descriptors = 1000
         self.meters = Meters()
-        self.connections = Connections(LoadLimits.of(self.settings), self.meters)
-        self.admission = Admission(LoadLimits.of(self.settings), self.meters)
+        self.connections = Connections(limits, self.meters, self.clock, lambda: self.free_descriptors)
+        self.admission = Admission(limits, self.meters)
         self.server = ServerState()
         self.server.default_headers = [(b"server", b"ours")]
         self.config = Config(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from localrank_service.http import admission as module
 from localrank_service.http.admission import (
     WHY,
     Admission,
@@ -29,24 +28,22 @@ from tests.service.http.scripted import Clock
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(module, "monotonic", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def pressed(mean: float, *, burst: float = 0.25, overload: float = 0.001, least: int = 4) -> Pressure:
-    pressure = Pressure(burst, overload, least)
+    pressure = Pressure(burst, overload, least, Clock().now)
     pressure.mean = mean
     return pressure
 
 
-def admissions_with(meters: Meters, **settings: Any) -> Admission:
-    return Admission(LoadLimits.of(Settings(**settings)), meters)
+def admissions_with(meters: Meters, clock: Clock | None = None, **settings: Any) -> Admission:
+    return Admission(LoadLimits.of(Settings(**settings)), meters, clock or Clock())
 
 
-def admissions(**settings: Any) -> Admission:
-    return admissions_with(Meters(), **settings)
+def admissions(clock: Clock | None = None, **settings: Any) -> Admission:
+    return admissions_with(Meters(), clock, **settings)
 
 
 class Connection:
@@ -104,13 +101,12 @@ def test_a_few_requests_may_always_wait(clock: Clock) -> None:
     assert pytest.approx(4 * 0.05) == pressure.most(clock.now)
 
 
-@pytest.mark.parametrize("now", [k * 1e3 + k / 7 for k in range(1, 400, 7)])
-def test_nobody_is_asked_to_wait_longer_than_half_a_minute(now: float) -> None:
+def test_nobody_is_asked_to_wait_longer_than_half_a_minute() -> None:
     """The time now and half a minute may add up to a little more than that."""
-    pressure = pressed(0.01)
+    for now in [k * 1e3 + k / 7 for k in range(1, 400, 7)]:
+        pressure = pressed(0.01)
 
-    assert 30 == pressure.refuse(now, 40.0)
-    assert 30 == pressure.refuse(now, 30.0)
+        assert [30, 30] == [pressure.refuse(now, wait) for wait in (40.0, 30.0)]
 
 
 def test_refused_clients_are_asked_to_come_back_one_after_the_other(clock: Clock) -> None:
@@ -155,7 +151,7 @@ async def test_connections_are_accepted_before_the_next_turn_for_as_long_as_the_
     clock: Clock,
 ) -> None:
     """uvloop accepts one in each turn of the event loop; a health check's may be behind many."""
-    admission = admissions()
+    admission = admissions(clock)
     accepted_by = []
     accepted = 0
 
@@ -207,7 +203,7 @@ async def test_who_hangs_up_gives_the_turn_to_the_next() -> None:
 @pytest.mark.anyio
 async def test_the_time_in_a_queue_is_bounded_however_wrong_the_estimate_was(clock: Clock) -> None:
     """A hundred requests are taken on because they should take a millisecond each; they take ten."""
-    admission = admissions(max_queue_ms=100)
+    admission = admissions(clock, max_queue_ms=100)
     waited, refused = [], []
 
     async def request() -> None:
@@ -232,7 +228,7 @@ async def test_the_time_in_a_queue_is_bounded_however_wrong_the_estimate_was(clo
 
 @pytest.mark.anyio
 async def test_after_the_process_stood_still_the_few_who_wait_are_answered(clock: Clock) -> None:
-    admission = admissions(max_queue_ms=100)
+    admission = admissions(clock, max_queue_ms=100)
     waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(3)]
     asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 0.5))
 
@@ -241,7 +237,6 @@ async def test_after_the_process_stood_still_the_few_who_wait_are_answered(clock
     assert 0 == admission.waiting
 
 
-@pytest.mark.usefixtures("clock")
 def test_a_request_that_would_wait_too_long_is_refused_at_its_head() -> None:
     admission = admissions(max_queue_ms=20, max_concurrent_requests=1000)
     # A request takes a millisecond as long as nothing else is known.
@@ -286,7 +281,6 @@ def test_one_request_may_have_more_documents_than_all_may_have() -> None:
     assert 200 == admission.documents
 
 
-@pytest.mark.usefixtures("clock")
 def test_what_usually_needs_a_thread_is_refused_at_its_head_when_the_thread_is_busy() -> None:
     admission = admissions()
     for _ in range(20):
@@ -310,7 +304,6 @@ def test_what_usually_needs_a_thread_is_refused_at_its_head_when_the_thread_is_b
     assert 10 <= int(caught.value.headers["Retry-After"]) <= 12
 
 
-@pytest.mark.usefixtures("clock")
 def test_what_is_ranked_is_written_however_busy_the_thread_is() -> None:
     admission = admissions()
     claim = arrived(admission)
@@ -324,22 +317,10 @@ def test_what_is_ranked_is_written_however_busy_the_thread_is() -> None:
         claim.use(READER, 1.0)
 
 
-def test_kinds_of_requests_that_clients_make_up_are_not_all_remembered() -> None:
-    admission = admissions()
-
-    for number in range(10_000):
-        claim = admitted(admission, kind=(b"/%d" % number, b"", 0))
-        claim.arrive()
-        claim.hold(1)
-        claim.finish()
-
-    assert len(admission._usual) <= 512
-
-
 @pytest.mark.anyio
 async def test_a_connection_that_asks_rarely_is_hardly_ever_refused(clock: Clock) -> None:
     """Twenty connections ask again at once, whatever they are answered; another asks now and then."""
-    admission = admissions(overload_queue_ms=8)
+    admission = admissions(clock, overload_queue_ms=8)
     greedy, modest = [Connection() for _ in range(20)], Connection()
     answered, refused = {"greedy": 0, "modest": 0}, {"greedy": 0, "modest": 0}
     each = [0] * len(greedy)
@@ -372,7 +353,6 @@ async def test_a_connection_that_asks_rarely_is_hardly_ever_refused(clock: Clock
     assert max(each) < 1.2 * min(each)
 
 
-@pytest.mark.usefixtures("clock")
 def test_so_many_requests_are_answered_at_once() -> None:
     admission = admissions(max_concurrent_requests=5)
     claims = [arrived(admission) for _ in range(5)]
@@ -387,7 +367,7 @@ def test_so_many_requests_are_answered_at_once() -> None:
 
 def test_the_settings_say_how_long_requests_may_wait(clock: Clock) -> None:
     """A quarter of a second in a burst, 6 ms under overload, four times that in between."""
-    admission = admissions(max_queue_ms=250, overload_queue_ms=6, max_concurrent_requests=1000)
+    admission = admissions(clock, max_queue_ms=250, overload_queue_ms=6, max_concurrent_requests=1000)
     for _ in range(10):
         arrived(admission)
 
@@ -402,7 +382,7 @@ def test_the_settings_say_how_long_requests_may_wait(clock: Clock) -> None:
 def test_strain_is_that_of_the_thread_if_more_waits_there(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, wait: float, most: float
 ) -> None:
-    admission = admissions(max_queue_ms=250, overload_queue_ms=6)
+    admission = admissions(clock, max_queue_ms=250, overload_queue_ms=6)
     monkeypatch.setattr(Lane, "wait", lambda lane: 0.5 if lane is RANKER else 7.0)
     clock.now += wait
 
@@ -426,35 +406,39 @@ def test_the_mean_time_of_a_request_follows_slowly() -> None:
     assert pytest.approx(0.95 * 1.0 + 0.05 * 3.0) == pressure.mean
 
 
-def test_what_is_usual_follows_a_fifth_of_the_way(clock: Clock) -> None:
-    admission, kind = admissions(), KIND
-    assert clock.now
-    for documents, lane in ((100, RANKER), (200, None), (0, READER)):
-        claim = arrived(admission)
-        if documents:
-            claim.hold(documents)
-        if lane is not None:
-            claim.use(lane, 1.0)
-        claim.finish()
+def usual(admission: Admission, kind: Kind) -> int:
+    """Return how many documents a request of this kind is expected to have."""
+    claim = admitted(admission, kind=kind)
+    claim.arrive()
+    documents = admission.documents
+    claim.finish()
+    return documents
 
-    usual = admission._usual[kind]
-    assert pytest.approx(0.8 * (0.8 * 20 + 0.2 * 200)) == usual.documents
-    assert {RANKER: pytest.approx(0.2 * 0.8 * 0.8), READER: pytest.approx(0.2)} == usual.lanes
+
+def test_what_is_usual_follows_a_fifth_of_the_way() -> None:
+    admission = admissions()
+    for documents in (100, 200, 0):
+        admission.learn(KIND, documents, None)
+
+    assert round(0.8 * (0.8 * 20 + 0.2 * 200)) == usual(admission, KIND)
 
 
 def test_a_kind_beyond_the_512th_makes_all_others_forgotten() -> None:
+    """Clients make kinds up."""
     admission = admissions()
-    kinds = []
-    for number in range(513):
-        admission.learn((b"/%d" % number, b"", 0), 1, None)
-        kinds.append(len(admission._usual))
+    kinds = [(b"/%d" % number, b"", 0) for number in range(513)]
+    for kind in kinds[:512]:
+        admission.learn(kind, 100, None)
+    before = [usual(admission, kind) for kind in kinds]
+    admission.learn(kinds[512], 100, None)
 
-    assert [*range(1, 513), 1] == kinds
+    assert [20] * 512 + [0] == before
+    assert [0] * 512 + [20] == [usual(admission, kind) for kind in kinds]
 
 
 def test_each_connection_gets_twice_its_share_before_it_comes_after_the_others(clock: Clock) -> None:
     """The share is that of the connections that asked in the last half second."""
-    admission = admissions(max_concurrent_requests=1000)
+    admission = admissions(clock, max_concurrent_requests=1000)
     arrived(admission)
     clients = [Connection() for _ in range(4)]
     clock.now = 1000.0
@@ -515,7 +499,7 @@ async def test_a_request_is_counted_from_its_arrival_to_its_end_and_once() -> No
 @pytest.mark.anyio
 async def test_the_time_in_the_queue_is_measured(clock: Clock) -> None:
     meters = Meters()
-    admission = admissions_with(meters)
+    admission = admissions_with(meters, clock)
     waits = [asyncio.create_task(turn(arrived(admission))) for _ in range(2)]
     asyncio.get_running_loop().call_soon(lambda: setattr(clock, "now", clock.now + 0.25))
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank_service.http import admission as module
-from tests.service.http.scripted import Clock, Wire, Worker, echo, feed, request, settle
+from localrank_service.http.admission import free_descriptors, raise_descriptors
+from tests.service.http.scripted import Wire, Worker, echo, feed, request, settle
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -23,22 +23,6 @@ pytestmark = pytest.mark.anyio
 
 BEGUN = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
 SENDING = request(body=b"x", length=10_000)
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(module, "monotonic", clock)
-    return clock
-
-
-@pytest.fixture(autouse=True)
-def room(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many more descriptors the process may open."""
-    found = [1000]
-    monkeypatch.setattr(module, "_room", lambda: found[0])
-    monkeypatch.setattr(module, "_raise_limit", lambda: None)
-    return found
 
 
 def look(worker: Worker) -> None:
@@ -64,7 +48,7 @@ async def connected(worker: Worker, *sent: bytes) -> list[tuple[Http, Wire]]:
 # --- Broken ---
 
 
-async def test_a_worker_that_refuses_everything_although_nothing_is_in_work_is_stuck(clock: Clock) -> None:
+async def test_a_worker_that_refuses_everything_although_nothing_is_in_work_is_stuck() -> None:
     worker = Worker(max_concurrent_requests=1)
     http, wire = worker.connect()
     worker.admission.working = 1  # as if a request had not given back its place
@@ -72,10 +56,10 @@ async def test_a_worker_that_refuses_everything_although_nothing_is_in_work_is_s
     await feed(http, request())
     for _ in range(600):
         assert not worker.connections.stuck
-        clock.now += 0.1
+        worker.clock.now += 0.1
         look(worker)
         await feed(http, request())
-    clock.now += 0.2
+    worker.clock.now += 0.2
     await feed(http, request())
 
     assert worker.connections.stuck
@@ -83,7 +67,7 @@ async def test_a_worker_that_refuses_everything_although_nothing_is_in_work_is_s
 
 
 @pytest.mark.parametrize("instead", ["work", "an answer", "silence"])
-async def test_overload_is_not_taken_for_a_broken_worker(clock: Clock, instead: str) -> None:
+async def test_overload_is_not_taken_for_a_broken_worker(instead: str) -> None:
     worker = Worker(silent if instead == "work" else echo, max_concurrent_requests=1)
     http, _ = worker.connect()
     busy, _ = worker.connect()
@@ -93,7 +77,7 @@ async def test_overload_is_not_taken_for_a_broken_worker(clock: Clock, instead: 
         worker.admission.working = 1
     await feed(http, request())
     for second in range(200):
-        clock.now += 1.0
+        worker.clock.now += 1.0
         look(worker)
         if instead == "an answer" and second % 50 == 0:
             worker.admission.working = 0
@@ -127,14 +111,14 @@ async def test_overload_is_not_taken_for_a_broken_worker(clock: Clock, instead: 
     ],
 )
 async def test_a_new_connection_replaces_the_one_that_has_kept_the_worker_waiting_longest(
-    sent: tuple[bytes, ...], waited: float, dropped: int, clock: Clock
+    sent: tuple[bytes, ...], waited: float, dropped: int
 ) -> None:
     worker = Worker(max_connections=3)
     made = []
     for data in sent:
         made += await connected(worker, data)
-        clock.now += 1e-6
-    clock.now += waited
+        worker.clock.now += 1e-6
+    worker.clock.now += waited
 
     _, wire = worker.connect()
 
@@ -143,15 +127,6 @@ async def test_a_new_connection_replaces_the_one_that_has_kept_the_worker_waitin
     ]
     assert [] == wire.written
     assert (1.0, 3.0) == (worker.refused("connections"), worker.open)
-
-
-async def test_up_to_the_limit_nobody_is_replaced() -> None:
-    worker = Worker(max_connections=3)
-
-    made = await connected(worker, b"", b"", b"")
-
-    assert [[], [], []] == [wire.did for _, wire in made]
-    assert (0.0, 3.0) == (worker.refused("connections"), worker.open)
 
 
 async def test_connections_without_room_are_not_kept_until_they_end() -> None:
@@ -179,11 +154,11 @@ async def test_connections_that_were_refused_make_no_room_for_others() -> None:
 
 
 @pytest.mark.parametrize(("descriptors", "replaced"), [(2, 1), (3, 0)])
-async def test_the_limit_follows_the_descriptors(room: list[int], descriptors: int, replaced: int) -> None:
+async def test_the_limit_follows_the_descriptors(descriptors: int, replaced: int) -> None:
     """Those of open connections are taken already. They are counted once a second."""
     worker = Worker()
     await connected(worker, b"", b"")
-    room[0] = descriptors
+    worker.free_descriptors = descriptors
     look(worker)
 
     await connected(worker, b"", b"", b"")
@@ -191,16 +166,16 @@ async def test_the_limit_follows_the_descriptors(room: list[int], descriptors: i
     assert replaced == worker.refused("connections")
 
 
-async def test_descriptors_are_counted_once_a_second(room: list[int], clock: Clock) -> None:
+async def test_descriptors_are_counted_once_a_second() -> None:
     worker = Worker(max_connections=5)
     look(worker)
-    room[0] = 0
-    clock.now += 0.99
+    worker.free_descriptors = 0
+    worker.clock.now += 0.99
     look(worker)
     await connected(worker, b"", b"")
     assert 0.0 == worker.refused("connections")
 
-    clock.now += 0.01
+    worker.clock.now += 0.01
     look(worker)
     await connected(worker, b"")
 
@@ -219,42 +194,42 @@ async def test_more_descriptors_do_not_raise_the_limit_of_the_settings() -> None
 # --- Too slow ---
 
 
-def passed(clock: Clock, worker: Worker, seconds: float) -> None:
-    clock.now += seconds
+def passed(worker: Worker, seconds: float) -> None:
+    worker.clock.now += seconds
     look(worker)
 
 
-async def test_a_connection_is_idle_for_so_long(clock: Clock) -> None:
+async def test_a_connection_is_idle_for_so_long() -> None:
     worker = Worker(keep_alive_seconds=75)
     [(_, first)] = await connected(worker, request())
-    clock.now += 1
+    worker.clock.now += 1
     [(http, second)] = await connected(worker, request())
 
-    passed(clock, worker, 73.9)
+    passed(worker, 73.9)
     assert ([], []) == (first.did, second.did)
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
     assert (["eof"], []) == (first.did, second.did)
     await feed(http, request())
-    passed(clock, worker, 74.9)
+    passed(worker, 74.9)
     assert [] == second.did
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
     assert ["eof"] == second.did
 
 
-async def test_a_head_has_to_arrive_in_time(clock: Clock) -> None:
+async def test_a_head_has_to_arrive_in_time() -> None:
     """Counted from its first byte. Who sends nothing is not answered."""
     worker = Worker(head_timeout_seconds=10)
     [(late, wire), (_, nothing)] = await connected(worker, b"", b"")
-    clock.now += 4
+    worker.clock.now += 4
     await feed(late, BEGUN)
-    clock.now += 1
+    worker.clock.now += 1
     await feed(late, b"X: 1\r\n")
 
-    passed(clock, worker, 5)
+    passed(worker, 5)
     assert ([], ["abort"]) == (wire.did, nothing.did)
     assert [] == nothing.written
     assert 0.0 == worker.refused("head_timeout")
-    passed(clock, worker, 4)
+    passed(worker, 4)
 
     (answer,) = wire.answers()
     assert (408, "the request's head did not arrive within 10 s") == (answer.status, answer.detail)
@@ -273,17 +248,17 @@ async def answering(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("rate", [0, 1000])
-async def test_a_body_has_to_arrive_in_time(clock: Clock, rate: int) -> None:
+async def test_a_body_has_to_arrive_in_time(rate: int) -> None:
     """Bytes of the body that came with the head count as well."""
     worker = Worker(answering, body_timeout_seconds=8, min_body_rate=rate)
     [(http, wire)] = await connected(worker, request(body=bytes(50_000), length=60_000))
-    clock.now += 7
+    worker.clock.now += 7
     await feed(http, bytes(1000))
 
-    passed(clock, worker, 1)
+    passed(worker, 1)
     await settle()
     assert [] == wire.written
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
     await settle()
 
     (answer,) = wire.answers()
@@ -292,18 +267,18 @@ async def test_a_body_has_to_arrive_in_time(clock: Clock, rate: int) -> None:
     assert 1.0 == worker.refused("body_timeout")
 
 
-async def test_a_body_may_be_slow_at_first_but_not_on_average(clock: Clock) -> None:
+async def test_a_body_may_be_slow_at_first_but_not_on_average() -> None:
     """The first five seconds do not count: at 7.1 s, 2.1 s at 100 bytes a second are due."""
     worker = Worker(answering, min_body_rate=100)
     made = await connected(worker, *[request(body=bytes(size), length=1000) for size in (1, 200, 210)])
 
-    passed(clock, worker, 5.0)
+    passed(worker, 5.0)
     await settle()
     assert [[], [], []] == [wire.written for _, wire in made]
-    passed(clock, worker, 2.0)
+    passed(worker, 2.0)
     await settle()
     assert [1, 0, 0] == [len(wire.written) for _, wire in made]
-    clock.now += 0.1 - 1e-9
+    worker.clock.now += 0.1 - 1e-9
     look(worker)
     await settle()
 
@@ -317,110 +292,107 @@ async def test_a_body_may_be_slow_at_first_but_not_on_average(clock: Clock) -> N
     assert 2.0 == worker.refused("body_timeout")
 
 
-async def test_a_body_that_nobody_reads_has_to_arrive_in_time(clock: Clock) -> None:
+async def test_a_body_that_nobody_reads_has_to_arrive_in_time() -> None:
     worker = Worker(body_timeout_seconds=8, min_body_rate=0)
     [(_, wire)] = await connected(worker, request(b"/deaf", b"x", length=1000))
 
-    passed(clock, worker, 8.1)
+    passed(worker, 8.1)
 
     assert ["abort"] == wire.did
     assert 1.0 == worker.refused("body_timeout")
 
 
-async def test_a_request_that_is_complete_may_take_as_long_as_it_likes(clock: Clock) -> None:
+async def test_a_request_that_is_complete_may_take_as_long_as_it_likes() -> None:
     worker = Worker(silent)
     [(_, wire)] = await connected(worker, request(body=b"x"))
 
-    passed(clock, worker, 4000)
+    passed(worker, 4000)
 
     assert ([], []) == (wire.did, wire.written)
 
 
 @pytest.mark.parametrize(("unsent", "seconds"), [(0, 0.9), (100, 8.0)])
 async def test_a_client_has_a_second_to_close_its_side_and_longer_to_take_the_end_of_an_answer(
-    clock: Clock, unsent: int, seconds: float
+    unsent: int, seconds: float
 ) -> None:
     worker = Worker(body_timeout_seconds=8)
     [(_, wire)] = await connected(worker, b"garbage\r\n\r\n")
     wire.unsent = unsent
 
-    passed(clock, worker, seconds)
+    passed(worker, seconds)
     assert ["eof"] == wire.did
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
 
     assert ["eof", "abort"] == wire.did
 
 
-async def test_a_client_has_to_take_its_answers(clock: Clock) -> None:
+async def test_a_client_has_to_take_its_answers() -> None:
     worker = Worker(body_timeout_seconds=8)
     [(stalled, wire), (again, other)] = await connected(worker, request(), request())
     for http in (stalled, again):
         http.pause_writing()
     again.resume_writing()
-    passed(clock, worker, 8.0)
+    passed(worker, 8.0)
     assert [] == wire.did
 
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
 
     assert (["abort"], []) == (wire.did, other.did)
     assert 1.0 == worker.refused("slow_reader")
     stalled.connection_lost(None)
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
     assert 1.0 == worker.refused("slow_reader")
 
 
-async def test_when_the_server_stops_idle_clients_have_a_second(clock: Clock) -> None:
+async def test_when_the_server_stops_idle_clients_have_a_second() -> None:
     """Counted from the first goodbye. Who sends just then may finish."""
     worker = Worker(keep_alive_seconds=0.5)
     [(idle, idle_wire), (_, silent_wire), (_, sending)] = await connected(worker, request(), b"", BEGUN)
     idle.shutdown()
-    clock.now += 0.5
+    worker.clock.now += 0.5
     idle.shutdown()
 
-    passed(clock, worker, 0.4)
+    passed(worker, 0.4)
     assert ([], [], []) == (idle_wire.did, silent_wire.did, sending.did)
-    passed(clock, worker, 0.1)
+    passed(worker, 0.1)
 
     assert (["eof"], ["eof"], []) == (idle_wire.did, silent_wire.did, sending.did)
 
 
-async def test_until_the_server_stops_who_has_sent_nothing_is_not_closed(clock: Clock) -> None:
+async def test_until_the_server_stops_who_has_sent_nothing_is_not_closed() -> None:
     worker = Worker()
     [(_, wire)] = await connected(worker, b"")
 
-    passed(clock, worker, 2.0)
+    passed(worker, 2.0)
 
     assert [] == wire.did
 
 
-async def test_a_worker_looks_again_and_again_until_it_stops(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_LOOK", 0.001)
+async def test_a_worker_looks_again_and_again_until_it_stops() -> None:
     worker = Worker(keep_alive_seconds=1)
     made = []
     worker.connections.start()
     for _ in range(2):
         made += await connected(worker, request())
-        clock.now += 1
+        worker.clock.now += 1
         for _ in range(10_000):
             if made[-1][1].did:
                 break
             await asyncio.sleep(0.001)
     worker.connections.stop()
     made += await connected(worker, request())
-    clock.now += 1
+    worker.clock.now += 1
     await asyncio.sleep(0.02)
 
     assert [["eof"], ["eof"], []] == [wire.did[:1] for _, wire in made]
     worker.connections.stop()
 
 
-async def test_the_log_has_one_line_in_ten_seconds(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_has_one_line_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "localrank.service")
     worker = Worker()
     for seconds, reasons in ((0.0, "baa"), (1.0, "c"), (8.9, "c"), (0.1, ""), (10.0, ""), (0.0, "d")):
-        clock.now += seconds
+        worker.clock.now += seconds
         for reason in reasons:
             worker.connections.note(reason)
         look(worker)
@@ -474,31 +446,20 @@ async def test_some_descriptors_are_kept_for_everything_else(
     monkeypatch: pytest.MonkeyPatch, soft: int, expected: int
 ) -> None:
     """Sixteen of them; forty are open here."""
-    monkeypatch.undo()
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
     monkeypatch.setattr(os, "listdir", lambda _: ["0"] * 40)
 
-    assert expected == module._room()
+    assert expected == free_descriptors()
 
 
 @pytest.mark.parametrize(("soft", "asked"), [(64, [(4096, 4096)]), (4096, [])])
 async def test_the_process_may_open_as_many_descriptors_as_it_is_allowed_to(
     monkeypatch: pytest.MonkeyPatch, soft: int, asked: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.undo()
     found: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, 4096))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: found.append(limits))
 
-    module._raise_limit()
+    raise_descriptors()
 
     assert asked == found
-
-
-async def test_a_worker_that_starts_asks_for_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr(module, "_raise_limit", lambda: asked.append(True))
-
-    look(Worker())
-
-    assert [True] == asked

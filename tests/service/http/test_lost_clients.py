@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localrank_service.http import admission as module
 from localrank_service.http.aside import LANES, PERMIT, READER
-from tests.service.http.scripted import ADMIN, Clock, Worker, arrive, echo, feed, request, settle
+from tests.service.http.scripted import ADMIN, Worker, arrive, echo, feed, request, settle
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -73,10 +72,9 @@ class Scene:
         clients: those that are connected.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self) -> None:
         self.app = App()
         self.worker = Worker(self.app, max_concurrent_requests=4, max_body_bytes=4000, max_connections=5)
-        self.clock = clock
         self.clients: list[tuple[Http, Wire]] = []
 
     async def do(self, what: str, number: int) -> None:
@@ -102,7 +100,7 @@ class Scene:
         elif what == "shut":
             self.app.gate.clear()
         elif what == "wait":
-            self.clock.now += number
+            self.worker.clock.now += number
             self.worker.connections.start()
             self.worker.connections.stop()
         elif what == "turn":
@@ -165,10 +163,8 @@ STEPS = st.tuples(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_when_no_connection_is_left_nothing_is_counted(steps: list[tuple[str, int]]) -> None:
-    clock = Clock()
-
     async def play() -> None:
-        scene = Scene(clock)
+        scene = Scene()
         for what, number in steps:
             await scene.do(what, number)
         await scene.end()
@@ -179,17 +175,13 @@ def test_when_no_connection_is_left_nothing_is_counted(steps: list[tuple[str, in
             await asyncio.sleep(0.0005)
         assert [200] == [answer.status for answer in wire.answers()]
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "monotonic", clock)
-        patched.setattr(module, "_raise_limit", lambda: None)
-        patched.setattr(module, "_room", lambda: 1000)
-        asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("at", ["queued", "answering", "aside", "answered"])
 async def test_a_client_that_resets_its_connection_gives_back_its_place(at: str) -> None:
-    scene = Scene(Clock())
+    scene = Scene()
     path = b"/lane" if at == "aside" else b"/gate"
     for _ in range(4):
         await scene.do("connect", 0)
