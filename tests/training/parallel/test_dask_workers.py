@@ -21,9 +21,9 @@ from localrank_training.parallel.dask_workers import DaskWorkers, dask_workers
 from localrank_training.parallel.processes import in_parallel
 from localrank_training.run.train import train
 from localrank_training.settings.config import TrainingConfig
-from tests.training import dask_pieces
-from tests.training.dask_cluster import Cluster, started
 from tests.training.kinds import two_kinds
+from tests.training.parallel import dask_pieces
+from tests.training.parallel.dask_cluster import Cluster, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

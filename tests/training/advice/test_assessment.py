@@ -13,7 +13,7 @@ from localrank_training.advice.assessment import assess
 from localrank_training.data.reading import read
 from tests.training.kinds import two_kinds
 
-SAMPLE = str(Path(__file__).parents[2] / "docs" / "examples" / "judged.csv")
+SAMPLE = str(Path(__file__).parents[3] / "docs" / "examples" / "judged.csv")
 
 
 def test_queries_of_different_kinds_are_told_from_others(capsys: pytest.CaptureFixture[str]) -> None:

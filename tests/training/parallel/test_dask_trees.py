@@ -25,7 +25,7 @@ from localrank_training.parallel.dask_workers import dask_workers
 from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
 from localrank_training.settings.config import TrainingConfig
-from tests.training.dask_cluster import Cluster, started
+from tests.training.parallel.dask_cluster import Cluster, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.training.dask_cluster import Cluster
+from tests.training.parallel.dask_cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
