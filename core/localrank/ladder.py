@@ -25,8 +25,22 @@ if TYPE_CHECKING:
     from localrank.scorers import Scorer
 
 ROUTED, GLOBAL, FIRST_TREES = "routed", "global", "first_trees"
+#: Why a cheaper ranking answers.
+TIMEOUT, OVERLOAD = "timeout", "overload"
 #: Share of the trees of each forest that the last rung walks; one tree at least.
 PART = 0.1
+
+
+class Degraded(NamedTuple):
+    """Says that a cheaper ranking answered a request.
+
+    Attributes:
+        rung: that answered.
+        reason: ``timeout`` or ``overload``.
+    """
+
+    rung: str
+    reason: str
 
 
 class Rung(NamedTuple):

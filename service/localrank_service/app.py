@@ -37,8 +37,8 @@ from localrank_service.online.store import ExperimentStore
 from localrank_service.process import cpus, runtime_folder
 from localrank_service.process.draining import drain_on_sigterm
 from localrank_service.process.settings import Settings
-from localrank_service.reranking import rank_plainly, under_pressure
-from localrank_service.service import Service
+from localrank_service.ranking.reranking import rank_plainly, under_pressure
+from localrank_service.ranking.service import Service
 from localrank_service.telemetry.access import AccessLog
 from localrank_service.telemetry.meters import Meters
 from localrank_service.telemetry.observing import Observer

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def imports_between_rooms(
-    package: Path, *, types: bool = False, name: str | None = None
+    package: Path, *, types: bool = False, name: str | None = None, root: bool = False
 ) -> dict[str, set[str]]:
     """Return for each room of a package the other rooms that it imports.
 
@@ -23,6 +23,7 @@ def imports_between_rooms(
         package: its folder.
         types: whether imports that only a type checker runs count.
         name: of the package, if it is not the folder's.
+        root: whether all modules beside the folders are one room, ``root``.
     """
     prefix = (name or package.name) + "."
     imports: dict[str, set[str]] = {}
@@ -30,11 +31,13 @@ def imports_between_rooms(
         place = path.relative_to(package).with_suffix("").parts
         if place == ("__init__",):
             continue
-        room = imports.setdefault(place[0], set())
+        here = "root" if root and len(place) == 1 else place[0]
+        room = imports.setdefault(here, set())
         for imported in _imported(ast.parse(path.read_text()), types=types):
             inner = imported.removeprefix(prefix).partition(".")[0]
-            if imported.startswith(prefix) and inner != place[0] and _is_room(package, inner):
-                room.add(inner)
+            if imported.startswith(prefix) and _is_room(package, inner):
+                room.add("root" if root and not (package / inner).is_dir() else inner)
+        room.discard(here)
     return imports
 
 

@@ -56,6 +56,15 @@ def test_the_entrance_of_the_service_stands_below_all_other_rooms() -> None:
     assert [] == cycles(modules)
 
 
+def test_no_rooms_of_the_service_import_each_other_even_for_types_with_the_root_as_a_room() -> None:
+    service = Path(localrank_service.__path__[0])
+
+    imports = imports_between_rooms(service, types=True, root=True)
+
+    assert {"apis", "ranking", "http"} <= imports["root"]
+    assert [] == cycles(imports)
+
+
 def test_no_function_is_more_complex_than_20() -> None:
     """The linter's bound is 15; the functions above it are marked, and here is the bound for these."""
     bound = "lint.mccabe.max-complexity = 20"

@@ -12,14 +12,14 @@ import localrank_service.app
 from localrank import __version__
 from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
-from localrank_service.reranking import rank_plainly
+from localrank_service.ranking.reranking import rank_plainly
 from localrank_service.wire.query import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank_service.models.live import LiveModel
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 
 def made(models: list[LiveModel] | None = None, **settings: Any) -> Service:

@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from localrank.routing.router import GlobalRouter
-from localrank_service import explaining as explanation
-from localrank_service import reranking
-from localrank_service.explaining import NEIGHBOURS, explain
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel
+from localrank_service.ranking import explaining as explanation
+from localrank_service.ranking import reranking
+from localrank_service.ranking.explaining import NEIGHBOURS, explain
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:

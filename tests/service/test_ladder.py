@@ -16,13 +16,13 @@ from localrank.client import AsyncClient
 from localrank.ladder import FIRST_TREES, GLOBAL, ROUTED, first_part, rungs_of
 from localrank.ranker import Stopwatch
 from localrank.scorers import BlendScorer, LinearScorer, SumScorer, TreesScorer
-from localrank_service import ladder
 from localrank_service.app import create_app
 from localrank_service.http.problems import Problem
-from localrank_service.ladder import Pace
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
-from localrank_service.reranking import under_pressure
+from localrank_service.ranking import ladder
+from localrank_service.ranking.ladder import Pace
+from localrank_service.ranking.reranking import under_pressure
 from localrank_service.wire.query import Documents, Options
 from tests.core.examples import example_queries, example_ranker
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from localrank.scorers import BordaScorer, LinearScorer, TreesScorer
-from localrank_service import reranking
 from localrank_service.apis import cohere
 from localrank_service.apis.rerank import reader as rerank_json
 from localrank_service.apis.v2 import reader as v2
 from localrank_service.models.live import LiveModel
+from localrank_service.ranking import reranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from localrank.errors import ArtifactNotFound, InvalidDocuments, ScoringFailed
+from localrank.ladder import Degraded
 from localrank.ranker import Stopwatch
-from localrank_service import reranking
 from localrank_service.http.aside import PERMIT
 from localrank_service.http.problems import Problem
-from localrank_service.ladder import Degraded
-from localrank_service.reranking import Attempt, rank_plainly, under_pressure
+from localrank_service.ranking import reranking
+from localrank_service.ranking.reranking import Attempt, rank_plainly, under_pressure
 from localrank_service.telemetry.observing import OBSERVATION
 from localrank_service.wire.query import Documents, Options
 

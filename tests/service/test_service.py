@@ -11,7 +11,7 @@ import pytest
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModels, addresses_of
 from localrank_service.models.workers import Report, Workers
-from localrank_service.service import Service
+from localrank_service.ranking.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

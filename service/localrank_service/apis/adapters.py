@@ -21,7 +21,7 @@ from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, Schema
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.reranking import Attempt
+from localrank_service.ranking.reranking import Attempt
 from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of
 from localrank_service.wire.members import (
     FLAG,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from localrank.features.contract import FeatureContract
     from localrank.ranker import Stopwatch
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
 
 #: Of the query string of ``POST /v1/adapters/ENGINE``; any other is refused by name.

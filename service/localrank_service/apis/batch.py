@@ -20,14 +20,14 @@ from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import FAILED, Problem
-from localrank_service.reranking import Attempt
+from localrank_service.ranking.reranking import Attempt
 from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import check_query_string, names_of
 from localrank_service.wire.text import list_in
 
 if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Limits
 from localrank_service.wire.text import Text

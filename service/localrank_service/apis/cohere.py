@@ -17,7 +17,7 @@ from localrank_service.apis.rerank.reader import JsonQuery
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem
-from localrank_service.reranking import Attempt
+from localrank_service.ranking.reranking import Attempt
 from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of
 from localrank_service.wire.members import (
     ANYTHING,
@@ -35,7 +35,7 @@ from localrank_service.wire.text import Elements, refuse
 if TYPE_CHECKING:
     from localrank.arrays import Vector
     from localrank.ranker import Stopwatch
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Limits
     from localrank_service.wire.text import Text

@@ -18,13 +18,13 @@ from localrank_service.apis.rerank.reader import RERANK, JsonQuery
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem
-from localrank_service.reranking import Attempt
+from localrank_service.ranking.reranking import Attempt
 from localrank_service.wire.answer import results, route_members, server_timing, warnings_of
 from localrank_service.wire.members import TEXT, Member, by_name, check_query_string
 
 if TYPE_CHECKING:
     from localrank.ranker import Stopwatch
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Limits
 

@@ -16,7 +16,7 @@ from localrank_service.wire.members import names_of
 
 if TYPE_CHECKING:
     from localrank_service.online.experiments import Experiments
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 router = APIRouter(tags=["experiments"], dependencies=[Depends(check_options)])
 

@@ -27,7 +27,7 @@ from localrank_service.wire.query import Limits
 from localrank_service.wire.text import list_in, refuse
 
 if TYPE_CHECKING:
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 #: The highest grade that a document may get.
 HIGHEST_GRADE = 100

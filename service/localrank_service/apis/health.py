@@ -21,7 +21,7 @@ from localrank_service.http.problems import Problem
 from localrank_service.process import cpus
 
 if TYPE_CHECKING:
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 router = APIRouter(tags=["health"])
 

@@ -15,7 +15,7 @@ from localrank_service.wire.text import SMALL, members_in
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "/v1/stats": ("series",),

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from localrank.locks import is_free, take
 from localrank_service.models import notes
-from localrank_service.models.locks import is_free, take
 from localrank_service.models.notes import NoteFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from localrank_service.process.runtime_folder import Place
 
 _log = logging.getLogger("localrank.service")
 
@@ -59,7 +58,7 @@ class Workers:
         replaces: whether this worker has taken the place of one that served models and died.
     """
 
-    def __init__(self, folder: Path | None, place: Place | None = None) -> None:
+    def __init__(self, folder: Path | None, place: object | None = None) -> None:
         self.alone, self.replaces = folder is None, False
         self._place = place
         self._folder = folder

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from localrank.ladder import OVERLOAD
 from localrank_service.http.problems import Problem
-from localrank_service.ladder import OVERLOAD
 from localrank_service.online.arms import LinearPace, judged, place, unit_of
 from localrank_service.online.definition import CANARY, INTERLEAVING, SHADOW, Guardrails
 from localrank_service.online.shadow import Job, Shadow

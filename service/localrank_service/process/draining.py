@@ -10,17 +10,27 @@ import asyncio
 import logging
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from localrank_service.service import Service
+    from localrank_service.process.settings import Settings
 
 _log = logging.getLogger("localrank.service")
 
 
-def drain_on_sigterm(service: Service) -> None:
+class Drained(Protocol):
+    """A service that can become unready."""
+
+    settings: Settings
+    draining: bool
+
+    def drain(self) -> None:
+        """Become unready."""
+
+
+def drain_on_sigterm(service: Drained) -> None:
     """Delay the server's own handler of SIGTERM by ``drain_seconds``."""
     if threading.current_thread() is not threading.main_thread():
         return

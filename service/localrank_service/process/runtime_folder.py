@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from localrank.errors import InvalidConfiguration
-from localrank_service.models.locks import hold
+from localrank.locks import hold
 
 if TYPE_CHECKING:
     from localrank_service.process.settings import Settings

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import orjson
 
-from localrank_service.models.locks import is_free, take
+from localrank.locks import is_free, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from localrank_service.telemetry.counts import Counted
-    from localrank_service.telemetry.instruments import Table
+    from localrank_service.telemetry.instruments import MetricTable
 
 #: Seconds, in steps of a quarter, so that quantiles can be compared.
 RANK_BUCKETS = tuple(20e-6 * 1.25**step for step in range(62))
@@ -55,7 +55,7 @@ class Arm:
 class ExperimentMeters:
     """The instruments of experiments."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: MetricTable) -> None:
         self._counts = table.counts
         run = ["experiment", "run"]
         self.requests = table.counter(

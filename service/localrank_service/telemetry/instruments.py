@@ -159,7 +159,7 @@ class Gauge:
         return family
 
 
-class Table:
+class MetricTable:
     """Every metric of one application, in the order shown: ``/metrics``, ``/v1/stats`` and the documentation have these.
 
     Attributes:

@@ -16,7 +16,7 @@ from localrank import __version__
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.drift import Drift
 from localrank_service.telemetry.experiments import ExperimentMeters
-from localrank_service.telemetry.instruments import Table
+from localrank_service.telemetry.instruments import MetricTable
 from localrank_service.telemetry.recent import Recent
 from localrank_service.telemetry.totals import SHOWN, totals
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from localrank.ladder import Degraded
     from localrank.ranker import Ranking
-    from localrank_service.ladder import Degraded
-    from localrank_service.models.live import LiveModel
     from localrank_service.telemetry.counts import Counted
     from localrank_service.telemetry.experiments import Arm
     from localrank_service.telemetry.instruments import Instrument
+    from localrank_service.telemetry.observing import CountedModel
 
 TIME_BUCKETS = (
     50e-6,
@@ -64,7 +64,7 @@ class Meters:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._counts = counts = Counts(folder)
-        table = Table(counts)
+        table = MetricTable(counts)
         self.http_requests = table.counter(
             "localrank_http_requests_total",
             "Answers by route, method and status.",
@@ -335,7 +335,7 @@ class Meters:
             for name, instrument in (("impressions", self.impressions), ("feedback", self.feedback))
         }
 
-    def trained(self, model: LiveModel) -> None:
+    def trained(self, model: CountedModel) -> None:
         """Note how a model's training queries were spread over its clusters, if it has clusters."""
         sizes = model.sizes()
         total = sum(sizes)
@@ -351,7 +351,7 @@ class Meters:
         """Count one answer of any route."""
         self.http_requests.of(route, method, status)[0] += 1.0
 
-    def refused(self, api: str, model: LiveModel | None, status: int, seconds: float) -> None:
+    def refused(self, api: str, model: CountedModel | None, status: int, seconds: float) -> None:
         """Count one rerank request that was not answered with a ranking."""
         name, version = (model.name, model.version) if model else ("", "")
         if model:
@@ -363,7 +363,7 @@ class Meters:
     def ranked(
         self,
         api: str,
-        model: LiveModel,
+        model: CountedModel,
         ranking: Ranking,
         out_of_range: int,
         milliseconds: Mapping[str, float],

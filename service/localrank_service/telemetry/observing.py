@@ -20,14 +20,27 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from localrank.arrays import Matrix
-    from localrank.ranker import Lap, Ranking
-    from localrank_service.models.live import LiveModel
+    from localrank.ranker import Lap, Ranker, Ranking
     from localrank_service.telemetry.access import AccessLog
     from localrank_service.telemetry.spans import Spans
     from localrank_service.telemetry.tracing import Trace
 
 #: How many queries of one request have their stages noted; a request may hold thousands.
 _MOST_QUERIES = 64
+
+
+class CountedModel(Protocol):
+    """A version of a model, as it is counted and recorded."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def ranker(self) -> Ranker: ...
+    def sizes(self) -> list[int]:
+        """Return how many training queries each cluster has."""
+        ...
 
 
 class Observed(NamedTuple):
@@ -41,7 +54,7 @@ class Observed(NamedTuple):
         laps: its stages as they were run.
     """
 
-    model: LiveModel | None
+    model: CountedModel | None
     ranking: Ranking | None
     documents: Matrix | None
     milliseconds: Mapping[str, float]

@@ -15,9 +15,9 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from localrank.ladder import Degraded
     from localrank.ranker import Ranker, Ranking
     from localrank.routing.route import Route
-    from localrank_service.ladder import Degraded
     from localrank_service.wire.query import Documents, Options
     from localrank_service.wire.rules import Ruled
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localrank.registry.versions import Registry
+from localrank_service.apis.v2.unloading import index, load, unload
 from localrank_service.http.problems import Problem
 from localrank_service.models.live import LiveModel, LiveModels, addresses_of
-from localrank_service.models.repository import index, load, unload
 from localrank_service.models.workers import Report
 
 if TYPE_CHECKING:

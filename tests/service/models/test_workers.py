@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localrank_service.models.locks import hold
+from localrank.locks import hold
 from localrank_service.models.workers import Report, Workers
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from localrank_service.online import impressions as log_module
 from localrank_service.online.files import LEAST_BYTES, Files
 from localrank_service.online.impressions import Event, ImpressionLog
 from localrank_service.process.settings import Settings
-from localrank_service.reranking import rank_plainly
+from localrank_service.ranking.reranking import rank_plainly
 from localrank_service.telemetry.meters import Meters
 from localrank_service.wire.query import Documents, Options
 from localrank_service.wire.rules import Ruled

@@ -20,11 +20,11 @@ import pytest
 from localrank.artifact import Provenance
 from localrank.features.contract import FeatureContract
 from localrank.journal import Logged
+from localrank.ladder import OVERLOAD, TIMEOUT, Degraded
 from localrank.rankings import team_draft
 from localrank.registry.versions import Registry
 from localrank_service.http.admission import Admission, LoadLimits
 from localrank_service.http.problems import Problem
-from localrank_service.ladder import OVERLOAD, TIMEOUT, Degraded
 from localrank_service.models.live import LiveModel, LiveModels, addresses_of
 from localrank_service.models.workers import Report, Workers
 from localrank_service.online.arms import coins, place
@@ -455,8 +455,8 @@ async def test_if_the_candidate_fails_the_baseline_explains_as_much_as_without_i
             Provenance("2026-01-01T00:00:00Z", source={}, probe=queries_of_three_kinds()[:3]),
         )
     registry.promote("lax", 1)
-    monkeypatch.setattr("localrank_service.reranking.MOST_CELLS", 4 * len(QUERY))
-    monkeypatch.setattr("localrank_service.reranking.MOST_ROUTES", 1)
+    monkeypatch.setattr("localrank_service.ranking.reranking.MOST_CELLS", 4 * len(QUERY))
+    monkeypatch.setattr("localrank_service.ranking.reranking.MOST_ROUTES", 1)
     async with connect(settings) as client:
         await loaded(client)
         await put(client, "strict", kind="split", model="lax", candidate="lax@2", percent=100, unit="request")

@@ -17,7 +17,7 @@ from localrank_service.online.experiments import Running
 from localrank_service.online.shadow import Job, Shadow
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.experiments import ExperimentMeters
-from localrank_service.telemetry.instruments import Table
+from localrank_service.telemetry.instruments import MetricTable
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
@@ -51,7 +51,7 @@ async def test_it_waits_while_requests_are_answered_and_drops_what_is_too_much(
 ) -> None:
     monkeypatch.setattr(shadowing, "MOST_WAITING", 5)
     admission: Any = SimpleNamespace(working=1)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
 
     for _ in range(20):
@@ -69,7 +69,7 @@ async def test_it_waits_while_requests_are_answered_and_drops_what_is_too_much(
 async def test_large_requests_fill_the_queue_sooner(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shadowing, "MOST_NUMBERS", 2 * job.documents.size)
     admission: Any = SimpleNamespace(working=1)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
 
     for _ in range(3):
@@ -83,7 +83,7 @@ async def test_large_requests_fill_the_queue_sooner(job: Job, monkeypatch: pytes
 async def test_it_gives_way_between_the_stages(job: Job) -> None:
     """A request that comes while it ranks stops it before the next stage."""
     admission: Any = SimpleNamespace(working=0)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
     reached = threading.Event()
     ranker = job.running.candidate.ranker
@@ -108,7 +108,7 @@ async def test_it_gives_way_between_the_stages(job: Job) -> None:
 
 async def test_a_candidate_that_fails_is_counted_and_the_next_is_ranked(job: Job) -> None:
     admission: Any = SimpleNamespace(working=0)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
 
     shadow.offer(job._replace(documents=np.zeros((3, 9), np.float32)))
@@ -125,7 +125,7 @@ async def test_the_same_ranking_agrees_in_full_and_the_opposite_one_not_at_all(
     job: Job, *, step: int, tau: float, overlap: float
 ) -> None:
     admission: Any = SimpleNamespace(working=0)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
     ours = job.answered
 
@@ -141,7 +141,7 @@ async def test_the_same_ranking_agrees_in_full_and_the_opposite_one_not_at_all(
 async def test_what_was_ranked_makes_room(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shadowing, "MOST_NUMBERS", job.documents.size)
     admission: Any = SimpleNamespace(working=0)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
 
     for number in range(1, 4):
@@ -152,7 +152,7 @@ async def test_what_was_ranked_makes_room(job: Job, monkeypatch: pytest.MonkeyPa
 
 async def test_one_document_and_equal_scores_say_nothing_of_agreement(job: Job) -> None:
     admission: Any = SimpleNamespace(working=0)
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     shadow = Shadow(admission, meters)
     ranker = job.running.candidate.ranker
     single = job.documents[:1]

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect
 
+from localrank.ladder import Degraded
 from localrank.ranker import Stopwatch
 from localrank.rankings import METHODS
 from localrank_service.http.problems import Problem
-from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel
 from localrank_service.online.arms import Taking, coins
 from localrank_service.online.definition import defined
 from localrank_service.online.experiments import DrawnPart, Running
-from localrank_service.reranking import rank_plainly
+from localrank_service.ranking.reranking import rank_plainly
 from localrank_service.wire.answer import BASELINE, CANDIDATE, INTERLEAVED, Part
 from localrank_service.wire.query import Documents, Options
 

@@ -10,7 +10,7 @@ import pytest
 
 from localrank_service.telemetry.counts import Counts
 from localrank_service.telemetry.experiments import RANK_BUCKETS, Arm, ExperimentMeters
-from localrank_service.telemetry.instruments import Table
+from localrank_service.telemetry.instruments import MetricTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def test_an_arm_has_as_many_requests_as_it_has_outcomes_and_begins_with_none() -
 @pytest.fixture
 def several(tmp_path: Path) -> list[ExperimentMeters]:
     """The meters of two workers."""
-    return [ExperimentMeters(Table(Counts(tmp_path))) for _ in range(2)]
+    return [ExperimentMeters(MetricTable(Counts(tmp_path))) for _ in range(2)]
 
 
 def test_the_arms_of_all_workers_are_added_by_run(several: list[ExperimentMeters]) -> None:
@@ -109,7 +109,7 @@ def test_a_shadow_s_agreement_is_the_mean_over_all_workers_of_this_run_alone(
 
 
 def test_what_is_not_kept_is_forgotten_and_counted_from_zero_when_it_comes_again() -> None:
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     for run in ("old", "new"):
         meters.requests.of("web", run, "candidate", "ok")[0] += 3.0
         meters.kendall_tau.of("web", run).observe(0.5)
@@ -128,7 +128,7 @@ def test_what_is_not_kept_is_forgotten_and_counted_from_zero_when_it_comes_again
 
 
 def test_agreement_is_counted_in_steps_that_tell_small_differences_near_1_apart() -> None:
-    meters = ExperimentMeters(Table(Counts(None)))
+    meters = ExperimentMeters(MetricTable(Counts(None)))
     for value in (-1.0, -0.3, 0.05, 0.65, 0.92, 0.97, 0.995):
         meters.kendall_tau.of("web", "new").observe(value)
         meters.overlap.of("web", "new").observe(abs(value))

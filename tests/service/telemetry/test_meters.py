@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from localrank_service.ladder import Degraded
+from localrank.ladder import Degraded
 from localrank_service.models.live import LiveModel
 from localrank_service.process.settings import Settings
 from localrank_service.telemetry.instruments import Counter, Gauge, Histogram

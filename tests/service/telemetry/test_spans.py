@@ -118,7 +118,7 @@ async def test_every_answer_is_a_span_and_says_its_status(
     await traced.post("/v1/rerank", json={"features": [[1]]})
     await traced.request("BREW", "/v1/rerank?api_key=secret")
     await traced.get("/nowhere/secret")
-    monkeypatch.setattr("localrank_service.reranking.Attempt.rank", fail)
+    monkeypatch.setattr("localrank_service.ranking.reranking.Attempt.rank", fail)
     await traced.post("/v1/rerank", json=BODY)
 
     spans = [span for span in await received(collector, 6) if span.kind == Span.SPAN_KIND_SERVER]

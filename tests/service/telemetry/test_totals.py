@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from localrank.ladder import Degraded
 from localrank.routing.route import Route
-from localrank_service.ladder import Degraded
 from localrank_service.models.live import LiveModel
 from localrank_service.telemetry import recent
 from localrank_service.telemetry.counts import Counts

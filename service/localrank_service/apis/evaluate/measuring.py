@@ -18,7 +18,7 @@ from localrank.metrics import Judgements
 from localrank.ranker import Stopwatch
 from localrank_service.http.aside import give_way, giving_way
 from localrank_service.http.problems import Problem
-from localrank_service.reranking import rank_plainly
+from localrank_service.ranking.reranking import rank_plainly
 from localrank_service.wire.query import Options
 
 if TYPE_CHECKING:

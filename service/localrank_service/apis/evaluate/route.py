@@ -20,7 +20,7 @@ from localrank_service.http.problems import Problem
 from localrank_service.wire.members import check_query_string, names_of
 
 if TYPE_CHECKING:
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 router = APIRouter(tags=["online"])
 

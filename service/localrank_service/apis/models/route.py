@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from localrank.features.contract import QUANTILES
 from localrank.registry.versions import ALIAS_NAME, CHAMPION
 from localrank.routing.guard import GuardedRanker
+from localrank_service.apis.models import promoting
 from localrank_service.apis.models.schema import count_samples, request_schema, sample
 from localrank_service.apis.models.versions import difference, versions
 from localrank_service.apis.openapi import (
@@ -26,14 +27,13 @@ from localrank_service.apis.openapi import (
     request_of,
 )
 from localrank_service.apis.requests import answer, check_admin, check_options, members_of
-from localrank_service.explaining import map_of, summary
 from localrank_service.http.problems import Problem
-from localrank_service.models import promoting
+from localrank_service.ranking.explaining import map_of, summary
 from localrank_service.wire.members import Member, by_name, check, check_names, integer, matching
 
 if TYPE_CHECKING:
     from localrank_service.models.live import LiveModel
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 _ALIAS = Member(
     "alias",

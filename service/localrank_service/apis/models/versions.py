@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank.registry.versions import Registry
     from localrank_service.models.live import LiveModel
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 #: The newest versions are listed, and those that an alias stands for or stood for.
 MOST = 50

@@ -11,12 +11,12 @@ from localrank_service.apis.rerank import npy, reader
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
-from localrank_service.reranking import Attempt
+from localrank_service.ranking.reranking import Attempt
 from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import check_query_string, names_of
 
 if TYPE_CHECKING:
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
     from localrank_service.wire.query import RequestQuery
 
 router = APIRouter(route_class=DirectRoute)

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from localrank_service.apis.openapi import BODY, FREE, KEY, MODEL, Schema, closed, operation
 from localrank_service.apis.requests import check_admin, check_options, members_of
+from localrank_service.apis.v2 import unloading
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.models import repository
 from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 router = APIRouter(tags=["open inference protocol"], dependencies=[Depends(check_options)])
 
@@ -38,7 +38,7 @@ async def index(request: Request) -> Response:
     if type(only_ready) is not bool:
         refuse("ready", "true or false", only_ready, "/ready")
     return Response(
-        orjson.dumps(await repository.index(service, only_ready=only_ready)), media_type="application/json"
+        orjson.dumps(await unloading.index(service, only_ready=only_ready)), media_type="application/json"
     )
 
 
@@ -48,7 +48,7 @@ async def load(request: Request, name: str) -> Response:
     """Serve the model's champion in every worker; needs an admin key."""
     service: Service = request.app.state.service
     await _change(request)
-    workers = await repository.load(service, name)
+    workers = await unloading.load(service, name)
     return Response(
         orjson.dumps({"name": name, "loaded": True, "workers": workers}), media_type="application/json"
     )
@@ -60,7 +60,7 @@ async def unload(request: Request, name: str) -> Response:
     """Stop serving the model in every worker until it is loaded again; needs an admin key."""
     service: Service = request.app.state.service
     await _change(request)
-    workers = await repository.unload(service, name)
+    workers = await unloading.unload(service, name)
     return Response(
         orjson.dumps({"name": name, "loaded": False, "workers": workers}), media_type="application/json"
     )

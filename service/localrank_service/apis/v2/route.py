@@ -33,7 +33,7 @@ from localrank_service.apis.v2.reader import BINARY_OUTPUT, INFER_PARAMETERS
 from localrank_service.apis.v2.tensors import BINARY_INPUT, INPUTS
 from localrank_service.http.body import read_body
 from localrank_service.http.edge import DirectRoute
-from localrank_service.reranking import Attempt
+from localrank_service.ranking.reranking import Attempt
 from localrank_service.wire.answer import server_timing
 from localrank_service.wire.members import check_query_string, names_of
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from localrank.ranker import Ranking
     from localrank_service.models.live import LiveModel
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 

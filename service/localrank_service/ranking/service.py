@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from localrank_service.online.experiments import Experiments
     from localrank_service.online.impressions import ImpressionLog
     from localrank_service.process.settings import Settings
-    from localrank_service.reranking import Rank
+    from localrank_service.ranking.reranking import Rank
     from localrank_service.telemetry.meters import Meters
     from localrank_service.telemetry.observing import Observer
     from localrank_service.wire.query import Limits

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.registry.versions import Reference
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 _log = logging.getLogger("localrank.service")
 

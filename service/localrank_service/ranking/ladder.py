@@ -12,12 +12,12 @@ A request without ``timeout_ms`` never comes here, unless the operator lets over
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from localrank.ladder import FIRST_TREES, GLOBAL, rungs_of
+from localrank.ladder import FIRST_TREES, GLOBAL, OVERLOAD, TIMEOUT, Degraded, rungs_of
 from localrank.ranker import Ranking, best_first
 from localrank.routing.route import Route
 from localrank_service.http.problems import Problem
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 REQUEST_ORDER, FEATURE_ORDER = "request_order", "feature_order"
 #: What `Degraded.rung` may be.
 RUNGS = (GLOBAL, FIRST_TREES, REQUEST_ORDER, FEATURE_ORDER)
-TIMEOUT, OVERLOAD = "timeout", "overload"
 _STAGES = ("sign", "route", "score", "order")
 #: Work that does not depend on the number of documents counts as this many documents.
 _FIXED = 16
@@ -41,18 +40,6 @@ _FIXED = 16
 _NEWEST, _NEWEST_DEVIATION, _RESERVE = 0.125, 0.25, 2.0
 #: Factor by which the measured time of a rung shrinks each time that the rung is left out.
 _FORGET = 0.99
-
-
-class Degraded(NamedTuple):
-    """Says that a cheaper ranking answered a request.
-
-    Attributes:
-        rung: that answered.
-        reason: ``timeout`` or ``overload``.
-    """
-
-    rung: str
-    reason: str
 
 
 class _OutOfTime(Exception):

@@ -9,9 +9,9 @@ import pytest
 
 from localrank.errors import ArtifactCorrupt
 from localrank.registry.versions import Registry
+from localrank_service.apis.models.promoting import Switched, promote, rollback
 from localrank_service.http.problems import Problem
 from localrank_service.models.loading import Loader
-from localrank_service.models.promoting import Switched, promote, rollback
 from localrank_service.models.workers import Report
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localrank_service.models.live import LiveModels
     from localrank_service.models.loading import Loader
     from localrank_service.models.workers import Report
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
 
 _POLL = 0.02
 

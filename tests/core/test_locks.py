@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localrank_service.models.locks import hold, is_free, take
+from localrank.locks import hold, is_free, take
 
 
 def test_a_held_file_is_not_free_and_cannot_be_held_twice(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_file_that_is_only_looked_at_is_tried_again(
         if len(slept) == 2:
             os.close(looking)
 
-    monkeypatch.setattr("localrank_service.models.locks.time.sleep", sleep)
+    monkeypatch.setattr("localrank.locks.time.sleep", sleep)
 
     taken, descriptor = take(tmp_path, "worker-")
     other, another = take(tmp_path, "worker-")
@@ -101,7 +101,7 @@ def test_a_new_file_that_somebody_else_takes_first_is_skipped(
         if not held:
             held.append(hold(tmp_path / "w0.lock"))
 
-    monkeypatch.setattr("localrank_service.models.locks.time.sleep", sleep)
+    monkeypatch.setattr("localrank.locks.time.sleep", sleep)
 
     path, descriptor = take(tmp_path, "w")
     for one in (*held, descriptor):

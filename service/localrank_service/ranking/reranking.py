@@ -16,11 +16,11 @@ from starlette.requests import ClientDisconnect
 from localrank.errors import InvalidDocuments, LocalRankError
 from localrank.features.blocks import Cloud
 from localrank.ranker import Stopwatch
-from localrank_service.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
 from localrank_service.http.aside import PERMIT, RANKER, READER
 from localrank_service.http.problems import STATUSES, Problem, problem_of
-from localrank_service.ladder import rank_in_time, rank_lower
 from localrank_service.online.arms import Taking
+from localrank_service.ranking.explaining import MOST_CELLS, MOST_ROUTES, explain, routing_work, rows_of
+from localrank_service.ranking.ladder import rank_in_time, rank_lower
 from localrank_service.telemetry.observing import OBSERVATION, Observed
 from localrank_service.wire.answer import Ranked
 from localrank_service.wire.query import Options
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from localrank.arrays import Matrix
+    from localrank.ladder import Degraded
     from localrank.ranker import Ranking
     from localrank_service.http.admission import Admission
-    from localrank_service.ladder import Degraded
     from localrank_service.models.live import LiveModel
     from localrank_service.online.experiments import DrawnPart, Experiments
-    from localrank_service.service import Service
+    from localrank_service.ranking.service import Service
     from localrank_service.wire.query import Documents
     from localrank_service.wire.rules import Ruled
 
