@@ -46,7 +46,8 @@ def of_single_clicks(tally: Tally, steps: int = 500) -> np.ndarray:
         look = np.clip(np.bincount(places, clicks + none * theta * (1 - gamma)) / at_place, 1e-6, 1 - 1e-9)
         attract = np.bincount(pairs, clicks + none * gamma * (1 - theta)) / np.maximum(of_pair, 1)
         attract = np.clip(attract, 1e-6, 1 - 1e-9)
-    return look / look[0]
+    ratios: np.ndarray = look / look[0]
+    return ratios
 
 
 def main() -> int:

@@ -34,7 +34,7 @@ from localrank_training.learners.role import Learner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from localrank.arrays import Vector
+    from localrank.arrays import Indices, Vector
     from localrank.scorers import Scorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
@@ -268,10 +268,15 @@ class Boosting(Learner):
             group=filled,
             weight=None if weights is None or (weights == weights[0]).all() else weights[queries.query_of],
             init_score=base,
+            position=self._places(queries) if reference is None else None,
             categorical_feature=self._categories(queries),
             reference=reference,
             params=settings,
         )
+
+    def _places(self, queries: QuerySet) -> Indices | None:
+        """Return the places that the objective corrects for; this one knows none."""
+        del queries
 
     def _categories(self, queries: QuerySet) -> list[int]:
         """Return the columns of the categories."""
@@ -375,6 +380,11 @@ class LambdaMart(Boosting):
         meaning="round labels that are not whole numbers to this many levels, each with the gain of its own "
         "label, 2^label - 1; 0 refuses them",
     )
+    unbiased: bool = setting(
+        default=False,
+        meaning="labels are clicks: learn how much each place of the data (--position) adds to them, and leave that out of "
+        "the scores (LightGBM's position bias)",
+    )
     metric: Literal["ndcg", "map"] = setting("ndcg", meaning="the metric that stops boosting")
     eval_at: int = setting(10, low=1, meaning="number of first documents that this metric counts")
 
@@ -416,6 +426,15 @@ class LambdaMart(Boosting):
             "metric": self.metric,
             "eval_at": [self.eval_at],
         }
+
+    def _places(self, queries: QuerySet) -> Indices | None:
+        if not self.unbiased:
+            return None
+        if queries.positions is None:
+            raise InvalidConfiguration(
+                f"{self.method}: unbiased: expected the places of the documents (--position), found none"
+            )
+        return queries.positions
 
     def _gains(self) -> tuple[float, ...]:
         return self.label_gain or tuple(2.0**label - 1 for label in range(31))
