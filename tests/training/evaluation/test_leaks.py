@@ -206,3 +206,24 @@ def test_a_model_with_a_leak_is_promoted_only_if_allowed(
     assert 2 == Registry(models).resolve("model@champion").version
     assert 0 == main([*train, "--promote", "--ignore", "sold"])
     assert 3 == Registry(models).resolve("model@champion").version
+
+
+def test_a_category_that_names_the_grade_holds_the_label_and_one_that_does_not_is_innocent() -> None:
+    words = np.array(["poor", "fair", "good"])[LABELS.astype(int)]
+    names = np.array([f"p{number}" for number in RNG.integers(0, 100, len(LABELS))])
+    queries = read_table(
+        {
+            "label": LABELS,
+            "qid": np.repeat(np.arange(N_QUERIES), N_DOCS),
+            "a": HONEST,
+            "words": words,
+            "names": names,
+        }
+    )
+
+    leaks = leaks_of(queries)
+
+    assert ["words"] == [one.name for one in leaks.holding]
+    assert () == leaks.ids
+    # Each value's mean comes from other queries, so many values seem to say nothing.
+    assert "names" not in {one.name for one in leaks.strong}

@@ -20,7 +20,7 @@ from localrank.metrics import measure
 from localrank_training.data.queries import Present
 from localrank_training.data.trec import read_run, scores_of
 from localrank_training.evaluation.comparisons import compare_family
-from localrank_training.evaluation.leaks import METRIC, best_alone, words_of
+from localrank_training.evaluation.leaks import METRIC, best_alone, values_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +90,8 @@ def with_present(queries: QuerySet, text: str) -> QuerySet:
         # Documents without a place come last.
         places = np.where(queries.positions > 0, queries.positions, queries.positions.max() + 1)
         return _with(queries, POSITION, -places.astype(np.float64))
+    if text in queries.special and queries.special[text].kind == "category":
+        raise InvalidData(f"--baseline {text}: expected numbers, found a category")
     if text in queries.feature_names:
         values = np.asarray(queries.documents[:, queries.feature_names.index(text)], np.float64)
         first = -1.0 if _FROM_THE_TOP & set(words_of(text)) else 1.0
@@ -113,6 +115,7 @@ def without(queries: QuerySet, feature: str) -> QuerySet:
         queries,
         documents=np.ascontiguousarray(queries.documents[:, kept]),
         feature_names=tuple(queries.feature_names[place] for place in kept),
+        special={name: one for name, one in queries.special.items() if name != feature},
     )
 
 
@@ -127,7 +130,7 @@ def against_baseline(measured: Sequence[Measured], queries: QuerySet, seed: int 
     present = queries.present
     if present is None:
         best = best_alone(queries)
-        values = np.asarray(queries.documents[:, queries.feature_names.index(best.name)], np.float64)
+        values = values_of(queries, queries.feature_names.index(best.name))
         way = "large" if best.descending else "small"
         name, scores = (
             f"best single feature {best.name!r}, {way} values first,",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from localrank.arrays import Indices, Matrix, Vector
+    from localrank.features.feature import Feature
     from localrank.metrics import Measured
     from localrank_training.data.queries import QuerySet
 
@@ -162,15 +163,15 @@ def leaks_of(queries: QuerySet, *, exempt: Collection[str] = (), seed: int = 0) 
     """
     single = int((queries.lengths == 1).sum())
     some = _sample(queries, seed)
-    documents = np.asarray(some.documents)
+    documents = np.column_stack([values_of(some, column) for column in range(some.n_features)])
     ranks, label_ranks = _ranks(documents, some.offsets), _ranks(some.labels[:, None], some.offsets)[:, 0]
     judgements = Judgements(some.labels, some.offsets)
     squares = float(label_ranks @ label_ranks)
     correlations = ranks.T @ label_ranks / squares if squares else np.zeros(some.n_features)
     enough = some.n_docs >= _FEWEST_DOCUMENTS and len(some) >= _FEWEST_QUERIES and squares > 0
     features = [
-        _alone(name, documents[:, column], float(correlations[column]), some.labels, judgements)
-        for column, name in enumerate(some.feature_names)
+        _alone(one, documents[:, column], float(correlations[column]), some.labels, judgements)
+        for column, one in enumerate(some.features)
     ]
     linear = _linear(ranks, correlations, some, judgements) if enough else None
     (given,) = judgements.measure(np.zeros(some.n_docs), [METRIC])
@@ -199,14 +200,30 @@ def leaks_of(queries: QuerySet, *, exempt: Collection[str] = (), seed: int = 0) 
 def best_alone(queries: QuerySet, seed: int = 0) -> Alone:
     """Return the feature that ranks a sample of the queries best by itself."""
     some = _sample(queries, seed)
-    documents, judgements = np.asarray(some.documents), Judgements(some.labels, some.offsets)
+    judgements = Judgements(some.labels, some.offsets)
     return max(
         (
-            _alone(name, documents[:, column], 0.0, some.labels, judgements)
-            for column, name in enumerate(some.feature_names)
+            _alone(one, values_of(some, column), 0.0, some.labels, judgements)
+            for column, one in enumerate(some.features)
         ),
         key=lambda one: one.ndcg,
     )
+
+
+def values_of(queries: QuerySet, column: int) -> Vector:
+    """Return ``[n_docs]`` a feature as numbers: a category as how good its documents are in the other half of the queries."""
+    values = np.asarray(queries.documents[:, column], np.float64)
+    if queries.features[column].kind == "number":
+        return values
+    codes = np.nan_to_num(values, nan=-1.0).astype(np.int64) + 1
+    means = np.add.reduceat(queries.labels, queries.offsets[:-1]) / queries.lengths
+    target, half = queries.labels - np.repeat(means, queries.lengths), queries.query_of % 2 == 0
+    found, size = np.zeros(len(codes)), int(codes.max()) + 1
+    for learned in (half, ~half):
+        sums = np.bincount(codes[learned], target[learned], size)
+        # One document more of the mean, so that a value that is seen once says little.
+        found[~learned] = (sums / (np.bincount(codes[learned], minlength=size) + 1.0))[codes[~learned]]
+    return found
 
 
 def words_of(name: str) -> list[str]:
@@ -233,15 +250,17 @@ def _ranks(values: Matrix | Vector, offsets: Indices) -> Vector:
     return found
 
 
-def _alone(name: str, values: Matrix, correlation: float, labels: Vector, judgements: Judgements) -> Alone:
-    values = np.nan_to_num(values.astype(np.float64), nan=-1e300)
+def _alone(
+    feature: Feature, values: Vector, correlation: float, labels: Vector, judgements: Judgements
+) -> Alone:
+    values = np.nan_to_num(values, nan=-1e300)
     (down,), (up,) = (
         judgements.measure(scores, [METRIC], ties="pessimistic") for scores in (values, -values)
     )
-    varies = len(values) >= _FEWEST_DOCUMENTS
+    varies = len(values) >= _FEWEST_DOCUMENTS and feature.kind == "number"
     is_id = varies and bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
     is_label = varies and bool(np.ptp(labels) > 0) and bool((values == labels).all())
-    return Alone(name, down.mean >= up.mean, max(down.mean, up.mean), correlation, is_label, is_id)
+    return Alone(feature.name, down.mean >= up.mean, max(down.mean, up.mean), correlation, is_label, is_id)
 
 
 def _linear(ranks: Vector, correlations: Vector, queries: QuerySet, judgements: Judgements) -> float:

@@ -274,9 +274,9 @@ class Boosting(Learner):
             params=settings,
         )
 
-    def _places(self, queries: QuerySet) -> Indices | None:
-        """Return the places that the objective corrects for; this one knows none."""
-        del queries
+    def _places(self, queries: QuerySet) -> Indices | None:  # noqa: ARG002
+        """Return the places that the objective corrects for; only `LambdaMart` knows some."""
+        return None
 
     def _categories(self, queries: QuerySet) -> list[int]:
         """Return the columns of the categories."""
