@@ -716,7 +716,7 @@ async def test_what_is_drawn_below_the_share_is_chosen(
     one = alone({**SPLIT, "percent": 25}, {**SHADOW, "percent": 25})
     await one.experiments.refresh()
     arms = []
-    ranked = SimpleNamespace(documents=SimpleNamespace(matrix=np.zeros((2, 4))), ranking=None)
+    ranked = SimpleNamespace(documents=SimpleNamespace(matrix=np.zeros((2, 4))), ranking=None, ruled=None)
     for found in (0.0, np.nextafter(0.25, 0), 0.25, 0.9):
         monkeypatch.setattr("localrank_service.online.experiments.place", lambda *_, found=found: found)
         drawn = one.draw(session_id="s")
@@ -732,7 +732,7 @@ async def test_shadows_are_offered_what_was_ranked(alone: Callable[..., Alone]) 
     one = alone(SHADOW, {**SHADOW, "name": "second", "percent": 100, "candidate": "tiny@2"})
     await one.experiments.refresh()
     matrix, ranking = np.zeros((2, 4)), object()
-    ranked: Any = SimpleNamespace(documents=SimpleNamespace(matrix=matrix), ranking=ranking)
+    ranked: Any = SimpleNamespace(documents=SimpleNamespace(matrix=matrix), ranking=ranking, ruled=None)
     session = next(f"s{n}" for n in range(100) if place(KEY, "beside", f"s{n}") < 0.5)
 
     for options in (Options(session_id=session), Options()):

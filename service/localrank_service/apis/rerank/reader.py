@@ -200,7 +200,8 @@ class JsonQuery:
 
     def documents(self, contract: FeatureContract) -> Documents:
         """Return the documents in the order of the model's features."""
-        check_contract(self.options.contract, contract)
+        if self.options.contract is not None:
+            check_contract(self.options.contract, contract)
         names = self._feature_names() if "feature_names" in self._members else None
         columns, extra = (None, ()) if names is None else columns_of(names, contract, self._limits)
         width = contract.n_features if names is None else len(names)
@@ -344,7 +345,9 @@ class JsonQuery:
         return names
 
     def _ids(self, n_docs: int) -> list[str | int] | None:
-        ids = self._list("ids", lambda n: f"{n} ids for {n_docs} documents" if n != n_docs else "")
+        ids = self._members.get("ids")
+        if type(ids) is not list or len(ids) != n_docs:
+            ids = self._list("ids", lambda n: f"{n} ids for {n_docs} documents" if n != n_docs else "")
         if ids is not None and not _IDS.issuperset(map(type, ids)):
             position = next(i for i, one in enumerate(ids) if type(one) not in _IDS)
             _refuse_id(ids[position], position, pointer("ids", position))
