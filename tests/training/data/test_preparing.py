@@ -170,7 +170,7 @@ def test_a_model_that_replaces_nothing_names_file_and_line(tmp_path: Path) -> No
 def test_training_says_what_to_do_about_missing_values() -> None:
     with pytest.raises(
         InvalidData,
-        match=r"query 'q0': expected a value of 'f2', found none; set \[contract\] missing to median",
+        match=r"query 'q0': expected a value of 'f2', found none; --set contract.missing=learned",
     ):
         train(with_holes((2, 1)), QUICK)
 

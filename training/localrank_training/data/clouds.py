@@ -13,6 +13,7 @@ import numpy as np
 
 from localrank.features.blocks import parse, width_of
 from localrank.features.columns import forget
+from localrank_training.data.encoding import Encoders
 from localrank_training.data.rows import Rows, fits
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Clouds:
         contract: of the model.
         routes: one per query, for the block ``route``.
         n_clusters: of the model, likewise.
+        encoders: make each query's encodings from other queries; without them all have those of the contract.
+        held: the queries of this group are held out, so that no encoding learns from them.
     """
 
     def __init__(
@@ -41,9 +44,18 @@ class Clouds:
         contract: FeatureContract,
         routes: Sequence[Route] | None = None,
         n_clusters: int = 0,
+        *,
+        encoders: Encoders | None = None,
+        held: int | None = None,
     ) -> None:
         self.queries, self.contract = queries, contract
         self._routes, self._n_clusters = routes, n_clusters
+        self._encoders = encoders
+        self._contracts = (
+            []
+            if encoders is None
+            else [replace(contract, encodings=encodings) for encodings in encoders.for_each(held)]
+        )
         self._seen: dict[str, QuerySet] = {}
 
     def __len__(self) -> int:
@@ -57,10 +69,46 @@ class Clouds:
 
     def cloud_of(self, query: int, documents: Matrix | None = None) -> Cloud:
         """Return the cloud of one query, whose documents may be at hand."""
-        cloud = self.contract.cloud(self.queries.documents_of(query) if documents is None else documents)
+        contract = self.contract if self._encoders is None else self._contracts[self._encoders.part_of[query]]
+        cloud = contract.cloud(self.queries.documents_of(query) if documents is None else documents)
         if self._routes is not None:
             cloud.routed(self._routes[query], self._n_clusters)
         return cloud
+
+    def to_learn_from(self, group_of: Indices | None = None) -> Clouds:
+        """Return the clouds that models learn from: what stands for a category does not know the query's labels.
+
+        Without categories they are the same.
+
+        Args:
+            group_of: ``[n_queries]`` groups that `without` will hold out.
+        """
+        encoders = Encoders.of(self.queries, group_of)
+        if encoders is None:
+            return self
+        return Clouds(self.queries, self.contract, self._routes, self._n_clusters, encoders=encoders)
+
+    def without(self, group: int) -> Clouds:
+        """Return the clouds `to_learn_from` if a group of queries is held out."""
+        if self._encoders is None:
+            return self
+        return Clouds(
+            self.queries,
+            self.contract,
+            self._routes,
+            self._n_clusters,
+            encoders=self._encoders,
+            held=group,
+        )
+
+    @property
+    def as_served(self) -> Clouds:
+        """The clouds as the model will see queries."""
+        return (
+            self
+            if self._encoders is None
+            else Clouds(self.queries, self.contract, self._routes, self._n_clusters)
+        )
 
     @property
     def widths(self) -> dict[str, int]:

@@ -115,10 +115,19 @@ def _flips(ranker: Ranker, queries: QuerySet, seed: int) -> dict[str, list[bool]
     clouds = [documents for documents in queries.clouds() if len(documents)]
     own = [_cluster(ranker, documents) for documents in clouds]
     found = {}
+    codes = [at for at, feature in enumerate(ranker.contract.features) if feature.kind == "category"]
+
+    def changed(change: Callable[[Matrix, np.random.Generator], Matrix], documents: Matrix) -> Matrix:
+        values = change(documents, random)
+        if codes:
+            values = values.copy()
+            values[:, codes] = np.round(values[:, codes])  # a code has no last digit
+        return values
+
     for name, change in CHANGES.items():
         random = np.random.default_rng(seed)
         found[name] = [
-            _cluster(ranker, change(documents, random)) != cluster
+            _cluster(ranker, changed(change, documents)) != cluster
             for _ in range(_REPEATS if name in _DRAWN else 1)
             for documents, cluster in zip(clouds, own, strict=True)
         ]

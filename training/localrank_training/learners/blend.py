@@ -36,6 +36,7 @@ from localrank_training.parallel.processes import silent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from localrank.arrays import Indices
     from localrank.scorers import Scorer
     from localrank_training.journal import Journal
     from localrank_training.learners.lesson import Lesson
@@ -65,6 +66,19 @@ MEMBERS: tuple[dict[str, Any], ...] = (
     {"method": "gbrt", "blocks": _RELATIVE, "gain": "exponential", "loss": "logistic", **_BOOSTED},
     {"method": "extra_trees", "blocks": _RELATIVE, "trees": 150},
 )
+#: One more for data with categories. What a category is worth often depends on others, so that the trees are deeper, and each
+#: sees all features: the kind of the query is one of them.
+_OF_CATEGORIES: dict[str, Any] = {
+    "method": "gbrt",
+    "blocks": _RELATIVE,
+    "gain": "exponential",
+    "loss": "logistic",
+    "num_iterations": 400,
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "feature_fraction": 1.0,
+    "members": 1,
+}
 #: Which of them clusters have of their own, counted from 1.
 LOCAL = 3
 
@@ -124,6 +138,16 @@ class Blend(Learner):
                 f"local: expected at most {len(self.members)}, the number of members, found {self.local}"
             )
 
+    def for_categories(self) -> Blend:
+        """Return the blend for data with categories: with a further member, unless somebody has chosen the members."""
+        if self.members != Blend().members:
+            return self
+        further = LearnerSettings.from_table(_OF_CATEGORIES, "blend")
+        return replace(self, members=(*self.members, further))
+
+    def takes_gaps(self) -> bool:
+        return all(learner.takes_gaps() for member in self.members for learner in member.candidates())
+
     @property
     def blocks(self) -> str:
         return union(learner.blocks for member in self.members for learner in member.candidates())
@@ -138,15 +162,28 @@ class Blend(Learner):
             scored = self.affordable(scored, scored.frontier())
         return self.composed(lesson, scored, None if scored is None else scored.weigh())
 
+    def parts_of(self, lesson: Lesson) -> Indices:
+        """Return each query's part, which is scored by models that learn from the others."""
+        return parts_of(lesson, self.parts, self.seed)
+
     def out_of_fold(
         self,
         lesson: Lesson,
+        lessons: Sequence[Lesson] = (),
         *,
         journal: Journal | None = None,
         workers: int = 1,
         progress: Progress = silent,
     ) -> OutOfFold | None:
-        """Try the candidates of every member; `None` if there are too few queries to choose by."""
+        """Try the candidates of every member; `None` if there are too few queries to choose by.
+
+        Args:
+            lesson: the queries.
+            lessons: the same for each part as they look if it is held out; by default as ever.
+            journal: keeps what is found.
+            workers: processes; the result does not depend on it.
+            progress: told how far it is.
+        """
         teaching = np.count_nonzero(
             differs_within(lesson.queries.labels, lesson.queries) & (lesson.shares > 0)
         )
@@ -159,7 +196,8 @@ class Blend(Learner):
         return out_of_fold(
             [member.candidates() for member in self.members],
             lesson,
-            parts_of(lesson, self.parts, self.seed),
+            self.parts_of(lesson),
+            lessons,
             most_pairs=self.pairs,
             seed=self.seed,
             journal=journal,

@@ -94,14 +94,17 @@ class Boosting(Learner):
         meaning="grow every tree on all workers of the Dask cluster (`--dask`); each worker holds a part of the "
         "queries, and boosting never stops early. Without a cluster trees are grown as usual",
     )
-    categorical: tuple[str, ...] = setting((), meaning="features whose values are categories, not amounts")
+    categorical: tuple[str, ...] = setting(
+        (), meaning="further features whose numbers are categories, not amounts"
+    )
     blocks: str = setting("raw", check=parse, meaning="blocks of features that trees split")
 
     continues: ClassVar[bool] = True
+    missing: ClassVar[bool] = True
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
-        lesson.check(self.method, missing=True)
+        lesson.check(self.method, missing=self.missing)
         self.check_labels(lesson.queries)
         lesson = lesson.counted()
         queries, shares = lesson.queries, lesson.shares
@@ -284,7 +287,11 @@ class Boosting(Learner):
             raise InvalidConfiguration(
                 f"{self.method}: categorical: expected names of features, found {min(unknown)!r}"
             )
-        return [queries.feature_names.index(name) for name in self.categorical]
+        return [
+            at
+            for at, feature in enumerate(queries.features)
+            if feature.kind == "category" or feature.name in self.categorical
+        ]
 
 
 def _as_sequence(documents: Rows) -> Any:

@@ -33,6 +33,8 @@ from localrank_training.learners.role import Learner
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from localrank.arrays import Indices
+    from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
 
@@ -183,6 +185,8 @@ def _scorer(
 class Forest(Learner):
     """What both learners have: how trees are grown, how many, and of how many documents."""
 
+    missing: ClassVar[bool] = True
+
     trees: int = setting(500, low=1, high=100_000, meaning="how many trees")
     min_samples_leaf: int = setting(10, low=1, meaning="smallest number of documents in a leaf")
     max_features: float = setting(
@@ -209,7 +213,7 @@ class Forest(Learner):
     def fit(self, lesson: Lesson) -> TreesScorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
         lesson.refuse_towards(self.method, "its trees do not build on each other")
-        lesson.check(self.method, missing=True)
+        lesson.check(self.method, missing=self.missing)
         check_grades(lesson.queries, self.method)
         lesson = lesson.counted()
         queries, shares = lesson.queries, lesson.shares
@@ -225,8 +229,9 @@ class Forest(Learner):
             n_jobs=self.num_threads or -1,
         )
         gains = queries.labels if self.gain == "label" else np.exp2(queries.labels) - 1
+        columns = self._columns(queries)
         forest.fit(
-            queries.documents,
+            queries.documents if columns is None else queries.documents[:, columns],
             gains,
             sample_weight=None if (shares == shares[0]).all() else shares[queries.query_of],
         )
@@ -236,7 +241,15 @@ class Forest(Learner):
                 f"{self.method}: expected documents that a tree can split, found {queries.n_docs}, too few "
                 f"for min_samples_leaf {self.min_samples_leaf}"
             )
-        return scorer
+        if columns is None:
+            return scorer
+        return replace(scorer, features=columns[scorer.features].astype(np.int32))
+
+    def _columns(self, queries: QuerySet) -> Indices | None:
+        """Return the columns to split if codes are not among them: a threshold means more on an encoding than on a code."""
+        codes = np.array([one.kind == "category" for one in queries.features])
+        encoded = {block.name for block in parse(self.blocks)} - {"raw", "list", "route"}
+        return np.flatnonzero(~codes) if codes.any() and encoded else None
 
     @abstractmethod
     def grower(self) -> Any:

@@ -307,6 +307,7 @@ def out_of_fold(
     candidates: Sequence[Sequence[Learner]],
     lesson: Lesson,
     part_of: Indices,
+    lessons: Sequence[Lesson] = (),
     *,
     most_pairs: int,
     seed: int,
@@ -316,6 +317,8 @@ def out_of_fold(
 ) -> OutOfFold:
     """Let every candidate of every member learn from all parts but one, and score that one.
 
+    The lesson may look different if a part is held out: one of ``lessons`` for each part.
+
     A candidate that cannot be fitted without one of the parts is left out, and so is a member without candidates.
 
     Raises:
@@ -323,7 +326,11 @@ def out_of_fold(
     """
     parts = np.unique(part_of).tolist()
     flat = [(member, learner) for member, learners in enumerate(candidates) for learner in learners]
-    pieces = [(_alone(learner), lesson, part_of, part) for _, learner in flat for part in parts]
+    pieces = [
+        (_alone(learner), lessons[part] if lessons else lesson, part_of, part)
+        for _, learner in flat
+        for part in parts
+    ]
     results = each_known(
         [
             {"learner": {"method": learner.method, **plain(values_of(learner))}, "part": part}

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from localrank.errors import InvalidConfiguration
-from localrank.features.blocks import canonical
+from localrank.features.blocks import canonical, parse
 from localrank.scorers import SCORERS
 from localrank.settings import settings_of, settle
 
@@ -36,6 +36,8 @@ class Learner(Protocol):
     grid: ClassVar[Grid] = {}
     #: Whether it can learn ``towards`` another scorer.
     continues: ClassVar[bool] = False
+    #: Whether it learns from documents with missing values.
+    missing: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check kind and bounds of every setting, then what several must agree on.
@@ -63,6 +65,10 @@ class Learner(Protocol):
         A scorer that it returns asks for these or for some of them.
         """
         ...
+
+    def takes_gaps(self) -> bool:
+        """Return whether it can learn if the block `raw` has missing values; no other block has any."""
+        return self.missing or not any(block.name == "raw" for block in parse(self.blocks))
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer.

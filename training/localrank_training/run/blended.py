@@ -139,6 +139,12 @@ def takes(config: TrainingConfig) -> bool:
     return config.learner.method == Blend.method and config.clustering.method in {"none", "prototypes"}
 
 
+def blend_for(queries: QuerySet, config: TrainingConfig) -> Blend:
+    """Return the blend that a run learns from these queries."""
+    blend = cast("Blend", config.learner.candidates()[0])
+    return blend.for_categories() if any(one.kind == "category" for one in queries.features) else blend
+
+
 def cross_fit(
     queries: QuerySet,
     config: TrainingConfig,
@@ -162,15 +168,25 @@ def _cross_fit(
     workers: int,
     progress: Progress,
 ) -> CrossFitted:
-    blend = cast("Blend", config.learner.candidates()[0])
     lists, weights = lists_of(queries, config)
+    blend = blend_for(lists, config)
     fits = plan_fits(blend, lists.n_docs, lists.n_features)
     blend = fits.blend
     clouds = Clouds(lists, learn_contract(lists, config))
     config, plan, notes = _planned(clouds, config)
+    part_of = blend.parts_of(lesson_of(clouds, None, weights, blend))
+    learned_from = clouds.to_learn_from(part_of)
+    parts = range(0 if learned_from is clouds else blend.parts)
+    clouds = learned_from
     run = _Run(blend, lesson_of(clouds, None, weights, blend), plan, config, workers, progress)
     with collected() as said:
-        tried = blend.out_of_fold(run.lesson, journal=journal, workers=workers, progress=progress)
+        tried = blend.out_of_fold(
+            run.lesson,
+            [lesson_of(clouds.without(part), None, weights, blend) for part in parts],
+            journal=journal,
+            workers=workers,
+            progress=progress,
+        )
         frontier = () if tried is None else tried.frontier()
         globally = None if tried is None else blend.affordable(tried, frontier)
         routes = own_routes(plan, config)

@@ -37,6 +37,7 @@ from localrank.points.vectors import VectorPoints
 from localrank.ranker import Ranker
 from localrank.routing.router import GlobalRouter
 from localrank_training.data.clouds import Clouds
+from localrank_training.data.encoding import Encoders
 from localrank_training.data.preparing import with_shorter_lists
 from localrank_training.grouping.clustering import NO_CLUSTER, Clustering, cluster, medoids
 from localrank_training.grouping.representations import labelled_points, make_representation, profile_of
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from localrank.arrays import Indices, Vector
+    from localrank.features.feature import Missing
     from localrank.points.representation import Points, Representation
     from localrank.routing.route import Route
     from localrank.routing.router import Router
@@ -136,11 +138,16 @@ class Built:
 
 def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract:
     """Learn what the model will expect of documents."""
+    encoders = Encoders.of(queries)
+    learned: Missing = (
+        "nan" if all(learner.takes_gaps() for learner in config.learner.candidates()) else "median"
+    )
     return FeatureContract.learn(
         queries.documents,
         queries.lengths.tolist(),
         features=queries.features,
-        missing=config.contract.policies(queries.feature_names, queries.documents),
+        encodings=() if encoders is None else encoders.encodings(),
+        missing=config.contract.policies(queries.feature_names, queries.documents, learned),
         constant=config.contract.constant,
         normalise=config.contract.normalise,
     )
@@ -169,6 +176,7 @@ def plan_of(clouds: Clouds, config: TrainingConfig, like: Plan | None = None) ->
     Raises:
         InvalidData: no query can be compared with another.
     """
+    clouds = clouds.as_served
     if config.clustering.method == "none":
         nowhere = np.full(len(clouds), NO_CLUSTER, np.int64)
         none = NoRepresentation()
@@ -211,12 +219,13 @@ def prepared(
     contract = learn_contract(queries, config) if plan is None else plan.contract
     clouds, held = Clouds(queries, contract), None if validation is None else Clouds(validation, contract)
     if not wants_route(blocks):
-        return clouds, held, plan
+        return clouds.to_learn_from(), held, plan
     plan = plan or plan_of(clouds, config)
     n_clusters = len(plan.clustering)
     if validation is not None and held is not None:
         held = Clouds(validation, contract, _routes(plan, held), n_clusters)
-    return Clouds(queries, contract, own_routes(plan, config), n_clusters), held, plan
+    clouds = Clouds(queries, contract, own_routes(plan, config), n_clusters)
+    return clouds.to_learn_from(), held, plan
 
 
 def build(

@@ -224,7 +224,7 @@ def _best(
 #: Files that are named in a sentence.
 _NAMED = 5
 #: What to do about missing values.
-_MISSING = "set [contract] missing to median, zero, constant, nan or learned to accept missing values"
+_MISSING = "--set contract.missing=learned (or median, zero, constant, nan) accepts missing values"
 
 
 def _check_usable(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> None:
@@ -259,7 +259,7 @@ def plan_for(config: TrainingConfig, queries: QuerySet, validation: QuerySet | N
     n_docs = queries.n_docs
     if validation is not None and config.selection.refit:
         n_docs += validation.n_docs
-    return plan_fits(cast("Blend", config.learner.candidates()[0]), n_docs, queries.n_features)
+    return plan_fits(blended.blend_for(queries, config), n_docs, queries.n_features)
 
 
 def _drawn(queries: QuerySet, config: TrainingConfig) -> tuple[QuerySet, list[str]]:

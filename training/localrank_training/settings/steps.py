@@ -58,15 +58,23 @@ class ContractSettings:
     missing: Missing | Literal["learned"] | Mapping[str, Missing] = setting(
         "reject",
         meaning="what to do with missing values: one policy for all features, or a table with a policy for each "
-        f"feature; `{OTHERS}` in the table is all other features (`reject` if left out). `learned` is "
-        "`nan` for features with missing values in the training documents, `reject` for the others",
+        f"feature; `{OTHERS}` in the table is all other features (`reject` if left out). `learned` is `nan` for features "
+        "with missing values in the training documents (`median` if the learner cannot take them), `reject` for the "
+        "others. An absent category is a value of its own",
     )
     constant: float = setting(
         0.0, meaning='the number that replaces a missing value with `missing = "constant"`'
     )
 
-    def policies(self, names: Sequence[str], documents: Matrix) -> Missing | list[Missing]:
+    def policies(
+        self, names: Sequence[str], documents: Matrix, learned: Missing = "nan"
+    ) -> Missing | list[Missing]:
         """Return what a missing value becomes, for all features or for each, given the training documents.
+
+        Args:
+            names: of the features.
+            documents: NaN is a missing value.
+            learned: the policy of ``learned`` for features with missing values.
 
         Raises:
             InvalidConfiguration: a policy is for a feature that there is not.
@@ -74,7 +82,7 @@ class ContractSettings:
         if self.missing == "learned":
             lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(documents, CELLS)]
             lacked = np.flatnonzero(np.any(lacks, axis=0))
-            return ["nan" if position in lacked else "reject" for position in range(len(names))]
+            return [learned if position in lacked else "reject" for position in range(len(names))]
         if isinstance(self.missing, str):
             return self.missing
         for name in self.missing:
