@@ -236,6 +236,17 @@ async def test_a_head_has_to_arrive_in_time() -> None:
     assert 1.0 == worker.refused("head_timeout")
 
 
+async def test_a_head_that_was_begun_ahead_of_its_time_has_to_arrive_in_time() -> None:
+    worker = Worker(head_timeout_seconds=10, keep_alive_seconds=75)
+    [(_, wire)] = await connected(worker, request() + BEGUN)
+
+    passed(worker, 9.9)
+    assert [200] == [answer.status for answer in wire.answers()]
+    passed(worker, 0.2)
+
+    assert [200, 408] == [answer.status for answer in wire.answers()]
+
+
 async def answering(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a body that does not arrive, as the application does."""
     from localrank_service.http.problems import Problem, respond
