@@ -122,12 +122,13 @@ class WarnedSchema:
     """A warning in a successful answer.
 
     Attributes:
-        code: ``feature_imputed``, ``feature_ignored``, or ``warnings_omitted`` with an empty feature.
+        code: ``feature_imputed``, ``feature_ignored``, ``value_unseen`` (training did not know the value of a category), or
+            ``warnings_omitted`` with an empty feature.
         feature: which.
         count: in how many documents.
     """
 
-    code: Literal["feature_imputed", "feature_ignored", "warnings_omitted"]
+    code: Literal["feature_imputed", "feature_ignored", "value_unseen", "warnings_omitted"]
     feature: Annotated[str, means("Empty if warnings are omitted.")]
     count: Annotated[int, Keywords(minimum=1)]
 
@@ -678,8 +679,11 @@ class FeatureSchema:
 
     name: str
     missing: str
-    lowest: float
+    lowest: Annotated[float, means("Of a category, of the numbers that stand for its values.")]
     highest: float
+    kind: LeftOut[Literal["category"]] = None
+    values: Annotated[LeftOut[tuple[str, ...]], means("Of a category, each at the place of its code.")] = None
+    scope: LeftOut[Literal["query"]] = None
 
 
 @dataclass(frozen=True, slots=True)

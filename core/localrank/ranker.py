@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -170,16 +170,23 @@ class Ranker:
 
     __repr__ = one_line
 
-    def rank(self, documents: Indexed | Cloud, *, stage: Stage = untimed) -> Ranking:
+    def rank(
+        self,
+        documents: Indexed | Cloud,
+        *,
+        query_features: Mapping[str, Any] | None = None,
+        stage: Stage = untimed,
+    ) -> Ranking:
         """Order one query's documents.
 
         Args:
             documents: ``[n_docs, n_features]``, NaN being a missing value; or a frame of pandas, polars or Arrow, whose
                 columns are taken by name (`FeatureContract.matrix`); or the cloud that was made of them.
+            query_features: values of features of the query, by name; then documents need not have them.
             stage: measures the stages.
         """
         stage("sign")
-        cloud = documents if isinstance(documents, Cloud) else self.contract.cloud(documents)
+        cloud = documents if isinstance(documents, Cloud) else self.contract.cloud(documents, query_features)
         point = self.representation.of(cloud)
         stage("route")
         route = self._routed(cloud, point)

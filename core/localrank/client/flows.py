@@ -180,7 +180,7 @@ def rerank(
     """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
     query = Query(features, ids, **options)
     members = query.options(caller.model)
-    array = None if query.named() is not None else query.array()
+    array = None if query.named() is not None or query.rows() is not None else query.array()
     # Names would make the URL long. Without documents, an empty array does not show the number of features.
     if array is None or "feature_names" in members or array.shape == (0, 0):
         answer = yield from caller.posted("/v1/rerank", members | _documents(query), timeout)
@@ -189,8 +189,7 @@ def rerank(
     np.save(buffer, array, allow_pickle=False)
     if query.compare is not None:
         members["compare"] = ",".join(map(str, query.compare))
-    if "boost" in members:
-        members["boost"] = json.dumps(members["boost"])
+    members |= {name: json.dumps(members[name]) for name in ("boost", "query_features") if name in members}
     answer = yield from caller.asked(
         "POST",
         "/v1/rerank",
@@ -258,7 +257,9 @@ def evaluate(
     bodies = []
     for query, judged in zip(queries, labels, strict=True):
         about = query.options(None)
-        body = {name: about[name] for name in ("query_id", "feature_names") if name in about}
+        body = {
+            name: about[name] for name in ("query_id", "feature_names", "query_features") if name in about
+        }
         numbers = as_numbers(judged, "the labels").astype(np.float64).tolist()
         bodies.append(body | _documents(query) | {"labels": numbers})
     members = {
@@ -281,6 +282,8 @@ def _documents(query: Query) -> dict[str, Any]:
     """Return the documents as members of a body."""
     if (documents := query.named()) is not None:
         return {"documents": documents}
+    if (rows := query.rows()) is not None:
+        return {"features": rows}
     # Written as text, a number has only the digits that float32 needs: half of those of a double.
     values = query.array().astype(np.float32).astype("S").astype(np.float64)
     # JSON has no infinity. The service refuses this number, too, and names its place.

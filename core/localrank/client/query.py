@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -39,6 +41,7 @@ class QueryOptions(TypedDict, total=False):
     offset: int
     pin: Sequence[Any]
     boost: Mapping[Any, float] | None
+    query_features: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,9 +49,9 @@ class Query:
     """One query of a batch.
 
     Attributes:
-        features: ``[n, d]``; NaN is a missing value. Or a frame of pandas, polars or Arrow, whose columns are sent with their
-            names; columns that pandas has numbered are sent without. Or one mapping of feature names to numbers per
-            document.
+        features: ``[n, d]``; NaN is a missing value, and a category has its codes. Or lists of values, or a frame of pandas,
+            polars or Arrow, whose columns are sent with their names; columns that pandas has numbered are sent without. Or
+            one mapping of feature names to values per document. Lists of numbers alone are taken as an array.
         ids: of the documents, anything, in a list, array, series or index, read by place; they stay with the caller.
         model: ``name``, ``name@version`` or ``name@alias``.
         top_n: give only the best.
@@ -64,6 +67,7 @@ class Query:
         offset: leave out this many of the best.
         pin: the ids of documents that come first, in this order; their positions if there are no ids.
         boost: what to add to scores before the documents are sorted, by id, or by position.
+        query_features: values of features of the query, by name; then the documents need not have them.
     """
 
     features: npt.ArrayLike | Indexed
@@ -82,6 +86,7 @@ class Query:
     offset: int = 0
     pin: Sequence[Any] = ()
     boost: Mapping[Any, float] | None = None
+    query_features: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.ids is None:
@@ -107,12 +112,36 @@ class Query:
             "session_id": self.session_id,
             "compare": None if self.compare is None else list(self.compare),
             "feature_names": self.names(),
+            "query_features": self._of_query(),
             "offset": self.offset or None,
             "pin": [self._place(one) for one in self.pin] or None,
             "boost": {str(self._place(one)): float(addend) for one, addend in (self.boost or {}).items()}
             or None,
         }
         return {name: value for name, value in options.items() if value is not None}
+
+    def _of_query(self) -> dict[str, Any] | None:
+        sent = self.query_features
+        return None if sent is None else {name: _value(one) for name, one in sent.items()}
+
+    def rows(self) -> list[list[Any]] | None:
+        """Return the documents as lists of values, if some are no numbers: those of lists, or of a frame."""
+        documents: Any = self.features
+        columns = columns_of(documents)
+        if columns is not None:
+            if all(_is_numeric(documents[name]) for name in columns):
+                return None
+            listed = [_listed(documents[name]) for name in columns]
+            rows = list(map(list, zip(*listed, strict=True)))
+        elif isinstance(documents, list | tuple):
+            rows = [list(row) if isinstance(row, list | tuple) else [] for row in documents]
+        else:
+            return None
+        if columns is None and all(
+            isinstance(one, _NUMBERS) and not isinstance(one, bool) for row in rows for one in row
+        ):
+            return None
+        return [[_value(one) for one in row] for row in rows]
 
     def _place(self, document: Any) -> int:
         """Return the position of a document; the service gets no ids."""
@@ -132,7 +161,7 @@ class Query:
         ):
             documents: Any = self.features
             return [
-                {"features": {name: _number(value) for name, value in document.items()}}
+                {"features": {name: _value(value) for name, value in document.items()}}
                 for document in documents
             ]
         return None
@@ -168,9 +197,32 @@ class Query:
         return given
 
 
-def _number(value: float | None) -> float | None:
-    """Return what JSON has for a number; NaN is missing."""
-    return None if value is None or value != value else float(value)  # noqa: PLR0124
+_NUMBERS = (int, float, np.number, type(None))
+
+
+def _listed(values: Any) -> list[Any]:
+    found: list[Any] = (values.to_pylist if hasattr(values, "to_pylist") else values.to_list)()
+    return found
+
+
+def _value(value: Any) -> Any:
+    """Return what JSON has for a value; NaN is missing."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Real | Decimal):
+        return None if value != value else float(value)  # noqa: PLR0124
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return None
+    raise InvalidDocuments(
+        f"expected texts, numbers and truth values in the documents, found a {type(value).__name__}"
+    )
+
+
+def _is_numeric(column: Any) -> bool:
+    kind = str(getattr(column, "dtype", None) or column.type)
+    return kind.lower().startswith(("int", "uint", "float", "double", "decimal"))
 
 
 @dataclass(frozen=True, slots=True)

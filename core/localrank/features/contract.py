@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 import numpy as np
@@ -192,15 +193,17 @@ class FeatureContract:
         )
 
     @cached_property
-    def _categories(self) -> tuple[int, ...]:
+    def categories(self) -> tuple[int, ...]:
+        """Positions of the categories."""
         return tuple(at for at, one in enumerate(self.features) if one.kind == "category")
 
     @cached_property
     def _codes(self) -> dict[int, Callable[[Any], float]]:
-        return {at: self.features[at].code_of for at in self._categories}
+        return {at: self.features[at].code_of for at in self.categories}
 
     @cached_property
-    def _of_query(self) -> tuple[int, ...]:
+    def of_query(self) -> tuple[int, ...]:
+        """Positions of the features of the query."""
         return tuple(at for at, one in enumerate(self.features) if one.scope == "query")
 
     @cached_property
@@ -281,13 +284,14 @@ class FeatureContract:
             )
         return [given[name] for name in self.names], unknown
 
-    def matrix(self, documents: Indexed) -> tuple[Matrix, tuple[str, ...]]:
+    def matrix(self, documents: Indexed, *, of_query: bool = False) -> tuple[Matrix, tuple[str, ...]]:
         """Return documents ``[n_docs, n_features]`` in the order of the features, and the columns that are no features.
 
         Args:
             documents: an array of numbers, with codes for categories, or lists of values, in the order of the features; or a
                 frame of pandas, polars or Arrow, whose columns are taken by name. A frame of pandas without names of its own
                 is taken by place.
+            of_query: whether features of the query may be left out.
 
         Raises:
             InvalidDocuments: something is no number, or the names of the columns are no names of features.
@@ -297,33 +301,131 @@ class FeatureContract:
             return np.ascontiguousarray(documents), ()
         columns = columns_of(documents)
         names = None if columns is None else names_of(columns)
-        if names is None:
-            return matrix(documents, columns, self._codes), ()
-        _, unknown = self.places(names)
-        return matrix(documents, self.names, self._codes), unknown
+        kept: Sequence[int] = range(self.n_features)
+        unknown: tuple[str, ...] = ()
+        if names is not None:
+            if of_query:
+                kept = [at for at in kept if at in self.of_documents or self.names[at] in names]
+            absent = [self.names[at] for at in self.of_query if at not in kept]
+            _, unknown = self.places((*names, *absent))
+            columns = [self.names[at] for at in kept]
+        elif of_query and _width_of(documents, columns) == len(self.of_documents):
+            kept = self.of_documents
+        codes = {place: self._codes[at] for place, at in enumerate(kept) if at in self._codes}
+        found = matrix(documents, columns, codes)
+        return (found if len(kept) == self.n_features else self.widened(found, kept)), unknown
 
-    def cloud(self, documents: Indexed) -> Cloud:
+    def query_value(self, name: str, value: Any) -> tuple[int, float]:
+        """Return the position of a feature of the query and the number of its value, NaN if there is none.
+
+        Raises:
+            InvalidDocuments: the model has no such feature of the query, or the value is of another kind.
+        """
+        at = self.positions.get(name)
+        if at is None or self.features[at].scope != "query":
+            found = "no feature" if at is None else "a feature of documents"
+            shown = ", ".join(repr(self.names[one]) for one in self.of_query) or "none"
+            raise InvalidDocuments(
+                f"{name!r} is {found} of the model; its features of the query are: {shown}", feature=at
+            )
+        if self.features[at].kind == "category":
+            try:
+                return at, self.features[at].code_of(value)
+            except TypeError as error:
+                raise InvalidDocuments(f"feature {name!r} of the query: {error}", feature=at) from None
+        if isinstance(value, bool) or not isinstance(value, Real | np.number | None):
+            shown = "a truth value" if isinstance(value, bool) else f"a {type(value).__name__}"
+            raise InvalidDocuments(
+                f"feature {name!r} of the query: expected a number, found {shown}", feature=at
+            )
+        with np.errstate(over="ignore"):
+            number = np.nan if value is None else float(np.float32(value))
+        if np.isinf(number):
+            raise InvalidDocuments(
+                f"feature {name!r} of the query is infinite or beyond float32; expected a finite number",
+                feature=at,
+            )
+        return at, number
+
+    def completed(self, documents: Matrix, query: Mapping[int, float] | None = None) -> Matrix:
+        """Return ``[n_docs, n_features]`` with the value of each feature of the query in all rows.
+
+        Args:
+            documents: ``[n_docs, n_features]``.
+            query: numbers of features of the query, by position. What is in no row and not here is missing.
+
+        Raises:
+            InvalidDocuments: a document has another value than the query or a document before it.
+        """
+        for at in self.of_query:
+            column = documents[:, at]
+            missing = np.isnan(column)
+            known = column[~missing]
+            value = np.float32((query or {}).get(at, np.nan))
+            if np.isnan(value):
+                if not len(known):
+                    continue
+                value = known[0]
+            if (known != value).any():
+                document = int(np.flatnonzero(~missing & (column != value))[0])
+                raise InvalidDocuments(
+                    f"feature {self.names[at]!r} of document {document} is {self._shown(at, float(column[document]))}; expected "
+                    f"{self._shown(at, float(value))}, as it is one of the query",
+                    document=document,
+                    feature=at,
+                )
+            if missing.any():
+                documents = documents.copy()
+                documents[:, at] = value
+        return documents
+
+    @cached_property
+    def of_documents(self) -> tuple[int, ...]:
+        """Positions of the features of documents."""
+        return tuple(at for at, one in enumerate(self.features) if one.scope == "document")
+
+    def widened(self, documents: Matrix, kept: Sequence[int]) -> Matrix:
+        """Return ``[n_docs, n_features]`` of documents that have these features only; the others are missing."""
+        wide = np.full((len(documents), self.n_features), np.nan, np.float32)
+        wide[:, kept] = documents
+        return wide
+
+    def _shown(self, at: int, number: float) -> str:
+        feature = self.features[at]
+        is_code = feature.kind == "category" and number in range(feature.unseen + 2)
+        return repr(feature.value_of(number)) if is_code else f"{number:g}"
+
+    def unseen(self, documents: Matrix) -> dict[int, int]:
+        """Return by category how many documents have a value that training did not know."""
+        counts = {at: int((documents[:, at] == self.features[at].unseen).sum()) for at in self.categories}
+        return {at: count for at, count in counts.items() if count}
+
+    def cloud(self, documents: Indexed, query_features: Mapping[str, Any] | None = None) -> Cloud:
         """Impute one query's documents and make their cloud.
 
         Args:
             documents: ``[n_docs, n_features]``, NaN being a missing value, or what else `matrix` takes. Columns of a frame
                 that are no features are ignored with a warning of Python.
+            query_features: values of features of the query by name; then documents need not have these columns.
 
         Raises:
             InvalidDocuments: wrong number of features, an infinite value, a missing one that may not be, or no number.
             ContractMismatch: a feature of the model is not among the columns of a frame.
         """
-        documents, unknown = self.matrix(documents)
+        documents, unknown = self.matrix(documents, of_query=query_features is not None)
         if unknown:
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
             warnings.warn(f"the model does not know the column {unknown[0]!r}{more}; ignored", stacklevel=3)
         if documents.ndim != 2 or documents.shape[1] != self.n_features:
             found = documents.shape[1] if documents.ndim == 2 else f"shape {documents.shape}"
             raise InvalidDocuments(f"expected {self.n_features} features per document, found {found}")
+        if self.of_query or query_features:
+            query = dict(self.query_value(*one) for one in (query_features or {}).items())
+            documents = self.completed(documents, query)
         if not len(documents):
             filled = np.zeros((0, self.n_columns), np.float32)
             return Cloud(self, documents, filled, filled, {})
-        if self._categories or self._of_query:
+        if self.categories or self.of_query:
             return self._imputed(documents)
         normalised = self._normalised(documents)
         if normalised is None:
@@ -341,7 +443,7 @@ class FeatureContract:
             n_before: how many documents the ranges were learned from.
             lists_before: how many lists.
         """
-        if self._categories:
+        if self.categories:
             documents = encoded(np.where(np.isnan(documents), self._absent, documents), self.encodings)
         merged = [
             merged_quantiles(self.quantiles[:, at], n_before, values[~np.isnan(values)])
@@ -378,7 +480,7 @@ class FeatureContract:
     def _range(self) -> tuple[Matrix, Matrix]:
         """The least and the greatest value of each feature; of a category the codes of values that training knew."""
         least, most = (self.quantiles[at, : self.n_features].copy() for at in (0, -1))
-        for at in self._categories:
+        for at in self.categories:
             least[at], most[at] = 0.0, self.features[at].unseen - 1
         return least, most
 
@@ -396,7 +498,7 @@ class FeatureContract:
 
     def _imputed(self, documents: Matrix) -> Cloud:
         missing = np.isnan(documents)
-        for feature in self._categories:
+        for feature in self.categories:
             self._check_codes(documents[:, feature], feature)
         if (infinite := np.isinf(documents)).any():
             document, feature = (int(i) for i in np.argwhere(infinite)[0])
@@ -423,14 +525,14 @@ class FeatureContract:
             raw = filled.copy()
             raw[:, keeps_nan] = documents[:, keeps_nan]
         counts = dict(zip(columns.tolist(), missing.sum(axis=0)[columns].tolist(), strict=True))
-        if self._categories:
+        if self.categories:
             filled = encoded(filled, self.encodings)
         # Nothing is missing any more.
         normalised = cast("Matrix", self._normalised(filled))
-        if self._of_query and self.normalise not in ("query_minmax", "query_zscore"):
+        if self.of_query and self.normalise not in ("query_minmax", "query_zscore"):
             # The same for all documents: no linear scorer can use it, on whatever scale it is.
             normalised = normalised.copy()
-            normalised[:, self._of_query] = 0.0
+            normalised[:, self.of_query] = 0.0
         return Cloud(self, raw, filled, normalised, counts)
 
     def _check_codes(self, codes: Matrix, feature: int) -> None:
@@ -562,8 +664,8 @@ class FeatureContract:
 
     def _is_encoded(self) -> bool:
         single = tuple(one.feature for one in self.encodings if one.beside is None)
-        among = set(self._categories)
-        return single == self._categories and all(
+        among = set(self.categories)
+        return single == self.categories and all(
             one.numbers.shape
             == tuple(self.features[at].absent + 1 for at in (one.feature, one.beside) if at is not None)
             and bool(np.isfinite(one.numbers).all())
@@ -592,6 +694,13 @@ def encoded(documents: Matrix, encodings: Sequence[Encoding]) -> Matrix:
             found[:, end] = one.numbers[codes, documents[:, one.beside].astype(np.intp)]
             end += 1
     return found
+
+
+def _width_of(documents: Any, columns: Sequence[Any] | None) -> int:
+    if columns is not None:
+        return len(columns)
+    first = documents.shape[-1:] if isinstance(documents, np.ndarray) else [len(one) for one in documents[:1]]
+    return int(next(iter(first), 0))
 
 
 def _whole(features: Sequence[Feature], encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:

@@ -76,6 +76,11 @@ class Feature:
         text = spelled(value)
         return np.nan if text is None else float(self._codes.get(text, self.unseen))
 
+    def codes_of(self, values: Iterable[Any]) -> list[float]:
+        """Return the codes of values, as `code_of` does one by one."""
+        known, unseen, code_of = self._codes, self.unseen, self.code_of
+        return [known.get(one, unseen) if type(one) is str and one else code_of(one) for one in values]
+
     def value_of(self, code: float) -> str | None:
         """Return the value of a category's code, ``None`` if there is no value.
 

@@ -41,6 +41,7 @@ from localrank_service.wire.query import (
     check_contract,
     check_count,
     to_float32,
+    with_query,
 )
 from localrank_service.wire.text import Elements, Text, checked, refuse
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from localrank.features.contract import FeatureContract
+    from localrank.features.feature import Feature
     from localrank.ranker import Stopwatch
     from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
@@ -58,7 +60,7 @@ ADAPTER = (
     SHARED["query_id"]._replace(kind=TEXT),
     SHARED["session_id"]._replace(kind=TEXT),
     SHARED["top_n"]._replace(meaning="Answer only this many of the best hits."),
-    *shared("offset", "pin", "boost", "contract"),
+    *shared("offset", "pin", "boost", "query_features", "contract"),
     Member(
         "log",
         TEXT,
@@ -213,6 +215,7 @@ class AdaptedQuery:
             offset=settings.get("offset", 0),
             pin=tuple(settings.get("pin", ())),
             boost=settings.get("boost"),
+            query_features=settings.get("query_features"),
         )
         self.top = _object(checked(body, limits), "the body")
         if engine.page not in self.top:
@@ -273,17 +276,20 @@ class AdaptedQuery:
                 if column is None:
                     unknown[name] += 1
                 elif value is not None:
-                    matrix[position, column] = _number(name, value, at)
+                    matrix[position, column] = _number(contract.features[column], value, at)
         if self.hits:
             self._check_names(seen, unknown, contract, root)
         ids = [hit.get(engine.id) for hit in self.hits]
-        return Documents(to_float32(matrix), ids, partial(_locate, root), dict(unknown))
+        documents = Documents(to_float32(matrix), ids, partial(_locate, root), dict(unknown))
+        return with_query(documents, contract, self.options)
 
     def _check_names(
         self, seen: set[str], unknown: Mapping[str, int], contract: FeatureContract, at: str
     ) -> None:
         """Refuse features that no hit logged, naming those beside them that the model does not know."""
-        absent = [] if self._zero else [name for name in contract.names if name not in seen]
+        needed = () if self._zero else contract.features
+        sent = self.options.query_features is not None
+        absent = [one.name for one in needed if one.name not in seen and not (sent and one.scope == "query")]
         if absent:
             others = f"; the hits log {_listed(sorted(unknown))}, which it does not know" if unknown else ""
             raise Problem(422, f"no hit logs {_listed(absent)}, which the model takes{others}", pointer=at)
@@ -356,9 +362,11 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return found
 
 
-def _number(name: str, value: Any, at: str) -> float:
+def _number(feature: Feature, value: Any, at: str) -> float:
+    if feature.kind == "category" and type(value) not in {list, dict}:
+        return feature.code_of(value)
     if type(value) not in {int, float}:
-        refuse(f"{at[1:]}: feature {name!r}", "a number or null", value, at)
+        refuse(f"{at[1:]}: feature {feature.name!r}", "a number or null", value, at)
     return math.nan if math.isnan(value) else float(value)
 
 

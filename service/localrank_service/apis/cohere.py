@@ -56,7 +56,7 @@ COHERE = (
         "One object per document: `features`, a list or an object. It may have other members.",
         nullable=False,
     ),
-    *shared("top_n", "offset", "pin", "boost"),
+    *shared("top_n", "offset", "pin", "boost", "query_features"),
     Member(
         "return_documents",
         FLAG,

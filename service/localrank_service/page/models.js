@@ -189,7 +189,8 @@ export class ModelsView {
 
   renderContract() {
     const { model } = state;
-    const rows = (features) => features.map((one) => [one.name, one.missing, plain(one.lowest), plain(one.highest)]);
+    const range = (one) => (one.kind === "category" ? [element("span", { title: one.values.slice(0, SHOWN).join(", ") }, `${count(one.values.length)} values`), ""] : [plain(one.lowest), plain(one.highest)]);
+    const rows = (features) => features.map((one) => [one.scope === "query" ? `${one.name} (of the query)` : one.name, one.missing, ...range(one)]);
     const lengths = Object.values(model.list_lengths);
     const heads = ["Feature", "If missing", "Lowest", "Highest"];
     const place = element("div", {}, table("Features in the order of the contract, with their range in training", heads, rows(model.features.slice(0, SHOWN)), { numeric: [2, 3] }));

@@ -9,21 +9,22 @@ const QUERIES = new Set(["qid", "query", "query_id"]);
 /** A feature and its value in LETOR text; "?" is a missing value. */
 const LETOR_PAIR = /^(\d+):(\?|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)$/;
 
-/** Read the documents; `width` is how many features the model has. */
-export function readRows(text, width) {
+/** Read the documents for a model with these features. */
+export function readRows(text, features) {
   const trimmed = text.trim();
+  const isCategory = (name, at) => (name == null ? features[at] : features.find((one) => one.name === name))?.kind === "category";
   if (!trimmed) throw new Error("There are no documents. Paste rows, drop a file or take a sample query.");
-  if (/^[[{]/.test(trimmed)) return fromJson(trimmed);
+  if (/^[[{]/.test(trimmed)) return fromJson(trimmed, isCategory);
   const first = trimmed.split("\n", 1)[0];
-  if (/^#|^\S+\s+(qid|\d+):/.test(first)) return fromLetor(trimmed, width);
-  return fromCsv(trimmed);
+  if (/^#|^\S+\s+(qid|\d+):/.test(first)) return fromLetor(trimmed, features.length);
+  return fromCsv(trimmed, isCategory);
 }
 
 function documents(rows, more = {}) {
   return { ids: null, names: null, labels: null, note: null, rows, ...more };
 }
 
-function fromJson(text) {
+function fromJson(text, isCategory) {
   let found;
   try {
     found = JSON.parse(text);
@@ -43,7 +44,7 @@ function fromJson(text) {
     if (!one || typeof one !== "object" || (named && Array.isArray(one))) {
       throw new Error(`Document ${i + 1}: expected ${named ? "features by name" : "a list of numbers"}.`);
     }
-    return (named ? names.map((name) => one[name] ?? null) : one).map((value, j) => checked(value, `Document ${i + 1}, ${names?.[j] ?? `feature ${j + 1}`}`));
+    return (named ? names.map((name) => one[name] ?? null) : one).map((value, j) => checked(value, `Document ${i + 1}, ${names?.[j] ?? `feature ${j + 1}`}`, isCategory(names?.[j], j)));
   });
   return documents(rows, { names, ids: ids.every((id) => id === null) ? null : ids.map((id, i) => id ?? `d${i + 1}`) });
 }
@@ -53,8 +54,8 @@ function withoutId(one) {
   return Object.fromEntries(Object.entries(one).filter(([name]) => !IDS.has(name)));
 }
 
-function checked(value, where) {
-  if (value === null || (typeof value === "number" && Number.isFinite(value))) return value;
+function checked(value, where, isCategory) {
+  if (value === null || (isCategory && /^(string|boolean)$/.test(typeof value)) || (typeof value === "number" && Number.isFinite(value))) return value;
   throw new Error(`${where}: expected a number or null, found ${JSON.stringify(value)}.`);
 }
 
@@ -91,7 +92,7 @@ function firstOf(queries) {
   return queries.size > 1 ? `The text has ${queries.size} queries. Only the first one is ranked.` : null;
 }
 
-function fromCsv(text) {
+function fromCsv(text, isCategory) {
   const lines = text.split("\n").map((line, at) => ({ at: at + 1, line: line.replace(/\r$/, "") })).filter(({ line }) => line.trim());
   const separator = ["\t", ";", ","].find((one) => lines[0].line.includes(one)) ?? ",";
   const cells = lines.map(({ at, line }) => ({ at, values: cellsOf(line, separator) }));
@@ -99,6 +100,7 @@ function fromCsv(text) {
   if (!cells.length) throw new Error("There is a head, but no document below it.");
   const columns = (heads ?? cells[0].values).map((head, i) => kindOf(heads ? head.toLowerCase() : "", i));
   const width = columns.length;
+  const names = heads && heads.filter((_, i) => columns[i] === "feature");
   const [idColumn, labelColumn, queryColumn] = ["id", "label", "query"].map((kind) => columns.indexOf(kind));
   const queries = new Set();
   const kept = cells.filter(({ values }) => {
@@ -109,6 +111,7 @@ function fromCsv(text) {
   const rows = kept.map(({ at, values }) => {
     if (values.length !== width) throw new Error(`Line ${at}: expected ${width} values, found ${values.length}.`);
     return values.filter((_, i) => columns[i] === "feature").map((value, i) => {
+      if (value !== "" && isCategory(names?.[i], i)) return value;
       if (value === "" || /^(null|nan|na)$/i.test(value)) return null;
       if (Number.isNaN(Number(value))) throw new Error(`Line ${at}, feature ${i + 1}: expected a number, found “${value.slice(0, 40)}”.`);
       return Number(value);
@@ -116,7 +119,7 @@ function fromCsv(text) {
   });
   const column = (at) => (at < 0 ? null : kept.map(({ values }) => values[at]));
   return documents(rows, {
-    names: heads && heads.filter((_, i) => columns[i] === "feature"),
+    names,
     ids: column(idColumn),
     labels: column(labelColumn),
     note: firstOf(queries),

@@ -29,17 +29,19 @@ for result in answer["results"]:
 }
 
 /** Write a request for tritonclient, of the Open Inference Protocol. */
-export function triton(request) {
+export function triton(request, features) {
   const url = new URL(address("."));
   const place = `${url.host}${url.pathname.replace(/\/$/, "")}`;
   const key = hasKey() ? `, headers={"x-api-key": os.environ["LOCALRANK_API_KEY"]}` : "";
+  const codes = features.map((one) => one.values && new Map(one.values.map((value, code) => [value, code])));
+  const rows = request.features.map((row) => row.map((value, i) => (codes[i] && value !== null ? (codes[i].get(String(value)) ?? codes[i].size) : value)));
   return `import json
 ${hasKey() ? "import os\n" : ""}
 import numpy as np
 import tritonclient.http as triton
 
-# The columns are the model's, in its order; null is a missing value.
-documents = np.array(json.loads("""${JSON.stringify(request.features)}"""), np.float32)
+# The columns are the model's, in its order; null is a missing value${codes.some(Boolean) ? ", and a category has its codes" : ""}.
+documents = np.array(json.loads("""${JSON.stringify(rows)}"""), np.float32)
 features = triton.InferInput("features", documents.shape, "FP32")
 features.set_data_from_numpy(documents)
 with triton.InferenceServerClient(${JSON.stringify(place)}${url.protocol === "https:" ? ", ssl=True" : ""}) as client:
@@ -59,12 +61,12 @@ function quoted(text) {
 }
 
 /** Show a request in each form, with a button that copies it. */
-export function snippets(request) {
+export function snippets(request, features) {
   const code = element("code");
   const said = element("span", { role: "status", class: "hint" });
   let whole = "";
   const choose = (name) => {
-    whole = SNIPPETS[name](request);
+    whole = SNIPPETS[name](request, features);
     code.textContent = whole.length > SHOWN ? `${whole.slice(0, SHOWN)}\n… copy it to see the rest` : whole;
     said.textContent = "";
   };

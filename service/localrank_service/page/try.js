@@ -88,8 +88,9 @@ export class TryView {
       if (turn !== this.turn) return;
       this.sample = (this.sample + 1) % Math.max(samples, 1);
       this.own = false;
-      this.text.value = query.features.map((row) => row.map((value) => value ?? "").join(",")).join("\n");
-      const heads = model.features.map((feature) => (/[",\n;\t]/.test(feature.name) ? `"${feature.name.replaceAll('"', '""')}"` : feature.name));
+      const cell = (value) => (/[",\n;\t]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value ?? "");
+      this.text.value = query.features.map((row) => row.map(cell).join(",")).join("\n");
+      const heads = model.features.map((feature) => cell(feature.name));
       this.text.value = `${heads.join(",")}\n${this.text.value}`;
       this.showGiven();
     } catch (error) {
@@ -112,7 +113,7 @@ export class TryView {
   }
 
   read() {
-    return readRows(this.text.value, state.model.features.length);
+    return readRows(this.text.value, state.model.features);
   }
 
   showGiven() {
@@ -191,7 +192,7 @@ export class TryView {
         element("p", { class: "hint" }, "Measured by the service, from the whole request to the answer.")),
       this.compareCard());
     this.after.replaceChildren(
-      element("div", { class: "card" }, element("h2", {}, "The same request"), ...snippets(this.plain(request))));
+      element("div", { class: "card" }, element("h2", {}, "The same request"), ...snippets(this.plain(request), state.model.features)));
     this.after.hidden = this.facts.hidden = false;
   }
 

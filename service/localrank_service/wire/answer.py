@@ -123,18 +123,20 @@ def experiment_members(ranked: Ranked, shown: int) -> dict[str, Any]:
 
 def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]:
     """Return what the caller should know although the request was answered; the last says how many are left out."""
-    imputed, ignored = ranked.ranking.imputed, ranked.documents.ignored
-    if not imputed and not ignored:
+    imputed, ignored, contract = ranked.ranking.imputed, ranked.documents.ignored, ranked.ranker.contract
+    unseen = contract.unseen(ranked.documents.matrix) if contract.categories else {}
+    if not imputed and not ignored and not unseen:
         return []
-    names = ranked.ranker.contract.names
+    names = contract.names
     every = chain(
         (("feature_imputed", names[feature], count) for feature, count in imputed.items()),
         (("feature_ignored", name, count) for name, count in ignored.items()),
+        (("value_unseen", names[feature], count) for feature, count in unseen.items()),
     )
     found = [
         {"code": code, "feature": feature, "count": count} for code, feature, count in islice(every, most)
     ]
-    if omitted := len(imputed) + len(ignored) - len(found):
+    if omitted := len(imputed) + len(ignored) + len(unseen) - len(found):
         found.append({"code": "warnings_omitted", "feature": "", "count": omitted})
     return found
 

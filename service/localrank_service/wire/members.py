@@ -130,7 +130,10 @@ class Member(NamedTuple):
     nullable: bool = True
 
 
-CELL = {"type": ["number", "null"], "description": "null is a missing value"}
+CELL = {
+    "type": ["number", "string", "boolean", "null"],
+    "description": "null is a missing value. Texts and truth values are values of categories.",
+}
 ROW = {"type": "array", "items": CELL}
 FEATURES = {
     "anyOf": [ROW, {"type": "object", "additionalProperties": CELL}],
@@ -139,6 +142,7 @@ FEATURES = {
 
 #: Milliseconds that a request may give the server at most: an hour.
 LONGEST_TIMEOUT = 3_600_000
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 #: Documents that one request may pin, and boost.
 MOST_RULES = 1000
 #: Members that mean the same wherever they stand.
@@ -184,6 +188,15 @@ SHARED = {
                 ),
             ),
             "What to add to the scores of documents before they are sorted, by id. If the request has no ids, by position.",
+        ),
+        Member(
+            "query_features",
+            Kind(
+                "an object of texts, numbers, true, false or null",
+                {"type": "object", "additionalProperties": CELL},
+                lambda value: type(value) is dict and _SCALARS.issuperset(map(type, value.values())),
+            ),
+            "Values of features of the query, by name. The documents need not have these features then.",
         ),
         Member(
             "contract",

@@ -20,14 +20,15 @@ from localrank_service.wire.query import to_float32
 from localrank_service.wire.text import outline_members, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from localrank.arrays import Matrix
+    from localrank.features.feature import Feature
     from localrank.native.texts import Numbers
     from localrank_service.wire.query import Limits
 
 #: Members whose values are objects of numbers or texts.
-_OBJECTS = ("boost",)
+_OBJECTS = ("boost", "query_features")
 _ID_TYPES = frozenset({str, int, type(None)})
 
 
@@ -83,6 +84,22 @@ def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> 
     return DocumentRows(values, ids)
 
 
+class RowColumns(NamedTuple):
+    """What is known of the columns of rows.
+
+    Attributes:
+        names: of all, for sentences; or none.
+        categories: by position.
+        ignored: positions of those that the model does not know; they may hold texts and truth values.
+    """
+
+    names: Sequence[str]
+    categories: Mapping[int, Feature]
+    ignored: Sequence[int] = ()
+
+
+_NUMBERED = RowColumns((), {})
+_TEXTS = frozenset({str, bool})
 _NUMBERS = frozenset({float, int})
 _CELLS = _NUMBERS | {type(None)}
 
@@ -92,14 +109,16 @@ def read_rows(
     shape: tuple[int, int],
     name: str,
     locate: Callable[[int, int | None], str],
+    columns: RowColumns = _NUMBERED,
 ) -> Matrix:
-    """Return the rows as one array; nulls become NaN.
+    """Return the rows as one array; nulls become NaN, values of categories their codes.
 
     Args:
         runs: the position of the first of some parsed rows, and these; all together ``shape[0]``.
         shape: ``[n_rows, width]``.
         name: of a row in sentences, ``{}`` being its position.
         locate: the JSON pointer of a row, or of one of its values.
+        columns: what is known of them.
     """
     matrix = np.empty(shape, np.float32)
     width = shape[1]
@@ -113,13 +132,32 @@ def read_rows(
                     f"{name.format(position)} has {len(row)} values; expected {width}",
                     pointer=locate(position, None),
                 )
-        wrong, packed = _packed(list(chain.from_iterable(rows)))
+        cells = list(chain.from_iterable(rows))
+        wrong, expected = None, "a number or null"
+        for column in columns.ignored:
+            cells[column::width] = [0.0 if type(one) in _TEXTS else one for one in cells[column::width]]
+        for column, feature in columns.categories.items():
+            try:
+                cells[column::width] = feature.codes_of(cells[column::width])
+            except TypeError:
+                wrong, expected = (
+                    _first_container(cells, column, width),
+                    "a text, a number, true, false or null",
+                )
+                break
+        else:
+            wrong, packed = _packed(cells)
         if wrong is not None:
             position, column = first + wrong // width, wrong % width
-            found = rows[wrong // width][column]
-            refuse(f"{name.format(position)}[{column}]", "a number or null", found, locate(position, column))
+            called = f" ({columns.names[column]})" if columns.names else ""
+            said = f"{name.format(position)}[{column}]{called}"
+            refuse(said, expected, rows[wrong // width][column], locate(position, column))
         matrix[first : first + len(rows)] = packed.reshape(-1, width)
     return matrix
+
+
+def _first_container(cells: list[Any], column: int, width: int) -> int:
+    return next(at for at in range(column, len(cells), width) if type(cells[at]) in {list, dict})
 
 
 def read_flat(

@@ -5,8 +5,8 @@ The matrix comes second, because the columns' order is the model's and the optio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class Options:
     offset: int = 0
     pin: tuple[str | int, ...] = ()
     boost: Mapping[str, float] | None = None
+    query_features: Mapping[str, Any] | None = None
 
     @property
     def in_query_string(self) -> bool:
@@ -143,6 +144,86 @@ def in_model_order(
     if columns is None:
         return cell
     return lambda document, feature: cell(document, None if feature is None else int(columns[feature]))
+
+
+class AbsentColumns(NamedTuple):
+    """Columns that rows need not have, because their values stand beside the rows.
+
+    Attributes:
+        places: of these columns in a whole row.
+        width: of a whole row.
+        names: of these columns.
+    """
+
+    places: tuple[int, ...]
+    width: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, contract: FeatureContract, names: Sequence[str] | None) -> AbsentColumns | None:
+        """Return the features of the query that the rows may lack; ``None`` if the model has none.
+
+        Args:
+            contract: of the model.
+            names: of the columns that the rows have, if they have names. Those that they lack follow them.
+        """
+        if names is None:
+            lacking, places = contract.of_query, contract.of_query
+            width = contract.n_features
+        else:
+            lacking = tuple(at for at in contract.of_query if contract.names[at] not in names)
+            width = len(names) + len(lacking)
+            places = tuple(range(len(names), width))
+        return cls(places, width, tuple(contract.names[at] for at in lacking)) if lacking else None
+
+    @property
+    def kept(self) -> list[int]:
+        """Where in a whole row the columns of a short one stand."""
+        return [at for at in range(self.width) if at not in self.places]
+
+    def whole(self, row: Any) -> Any:
+        """Return a row with nulls in the gap, if it is short."""
+        if type(row) is not list or len(row) != self.width - len(self.places):
+            return row
+        values = iter(row)
+        return [None if at in self.places else next(values) for at in range(self.width)]
+
+    def filled(self, matrix: Matrix) -> Matrix:
+        """Return whole rows, NaN in the gap, if these are short."""
+        if not self.is_short(matrix.shape[1]):
+            return matrix
+        wide = np.full((len(matrix), self.width), np.nan, np.float32)
+        wide[:, self.kept] = matrix
+        return wide
+
+    def is_short(self, width: int) -> bool:
+        return width == self.width - len(self.places)
+
+    def located(self, cell: Callable[[int, int | None], str]) -> Callable[[int, int | None], str]:
+        """Return where in short rows a column of whole ones stands; for one in the gap, the row."""
+        places = {at: place for place, at in enumerate(self.kept)}
+        return lambda document, at: cell(document, None if at is None else places.get(at))
+
+
+def with_query(documents: Documents, contract: FeatureContract, options: Options) -> Documents:
+    """Return the documents with the values of the features of the query.
+
+    Raises:
+        Problem: 422 if the query has no such feature, or a document another value.
+    """
+    values = {}
+    for name, value in (options.query_features or {}).items():
+        try:
+            at, number = contract.query_value(name, value)
+        except InvalidDocuments as error:
+            place = None if options.in_query_string else pointer("query_features", name)
+            raise Problem(422, f"query_features: {error}", pointer=place) from None
+        values[at] = number
+    try:
+        matrix = contract.completed(documents.matrix, values)
+    except InvalidDocuments as error:
+        raise Problem(422, str(error), pointer=documents.locate(error.document or 0, error.feature)) from None
+    return documents if matrix is documents.matrix else replace(documents, matrix=matrix)
 
 
 def check_count(count: int, limits: Limits, at: str, *, width: int = 0) -> None:

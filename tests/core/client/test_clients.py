@@ -8,12 +8,15 @@ import socket
 import threading
 import time
 from contextlib import asynccontextmanager
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from localrank.client import (
@@ -186,15 +189,26 @@ def test_documents_by_name_go_as_json() -> None:
     } == json.loads(service.requests[0].content)
 
 
-def test_a_frame_with_a_column_that_is_no_feature_is_refused_with_the_way_out() -> None:
-    frame = pd.DataFrame({"qid": ["q1", "q1"], "bm25": [0.5, 0.25]})
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_frame_with_texts_goes_as_values(make: Callable[[Any], Any]) -> None:
+    frame = make({"brand": ["nike", None], "bm25": [0.5, 0.25], "sale": [True, False]})
     service = Answers(ok())
 
-    with service.client() as client, pytest.raises(InvalidDocuments) as caught:
+    with service.client() as client:
         client.rerank(frame)
 
-    assert str(caught.value).startswith("expected numbers in the column 'qid', found text; ")
-    assert str(caught.value).endswith("drop those that are none, and give ids of documents as ids")
+    assert {
+        "feature_names": ["brand", "bm25", "sale"],
+        "features": [["nike", 0.5, True], [None, 0.25, False]],
+    } == json.loads(service.requests[0].content)
+
+
+def test_a_date_is_no_value() -> None:
+    service = Answers(ok())
+
+    with service.client() as client, pytest.raises(InvalidDocuments, match="found a date"):
+        client.rerank([[1.0, date(2026, 1, 2)]])
+
     assert [] == service.requests
 
 

@@ -118,7 +118,7 @@ async def test_rerank_reads_and_answers_as_described(
         {},
         {"features": [], "documents": []},
         {"features": [1, 2, 3, 4]},
-        {"features": [[1, 2, 3, "4"]]},
+        {"features": [[1, 2, 3, [4]]]},
         {"documents": [{"id": 1}]},
         {"documents": [], "ids": []},
         {"features": [], "topn": 1},

@@ -581,10 +581,10 @@ WRONG: dict[str, tuple[Any, int, str | None, str]] = {
         "6 documents; this server takes 5",
     ),
     "too many tensors": (
-        {"inputs": [features([ROW]), tensor("group", [1], "INT32"), *[tensor("other", [1], "INT32")] * 2]},
+        {"inputs": [features([ROW]), tensor("group", [1], "INT32"), *[tensor("other", [1], "INT32")] * 63]},
         422,
         "/inputs",
-        "4 tensors; expected at most 3",
+        "65 tensors; expected at most 64",
     ),
     "a shape of truth values": (
         {"inputs": [features(ROW) | {"shape": [True, 4]}]},

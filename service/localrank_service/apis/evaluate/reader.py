@@ -23,7 +23,7 @@ from localrank_service.wire.members import (
     plain_values,
     shared,
 )
-from localrank_service.wire.query import Documents, check_contract
+from localrank_service.wire.query import Documents, Options, check_contract, with_query
 from localrank_service.wire.text import Elements, members_in, refuse
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ JUDGED = (
     *(
         member
         for member in RERANK
-        if member.name in {"query_id", "feature_names", "documents", "ids", "features"}
+        if member.name in {"query_id", "query_features", "feature_names", "documents", "ids", "features"}
     ),
     Member(
         "labels",
@@ -139,7 +139,8 @@ class Exam(NamedTuple):
         check_contract(self.contract, contract)
         if self.body is not None:
             for one in letor.read(self.body, contract.n_features, self.most_queries, self.limits, go_on):
-                yield Judged(one.query_id, Documents(one.matrix, None, _on_a_line), one.labels)
+                documents = with_query(Documents(one.matrix, None, _on_a_line), contract, Options())
+                yield Judged(one.query_id, documents, one.labels)
             return
         room, numbers = self.limits.max_documents, self.limits.max_numbers
         for position, text in enumerate(self.texts):

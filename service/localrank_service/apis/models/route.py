@@ -233,8 +233,15 @@ def _features(model: LiveModel) -> list[dict[str, Any]]:
     contract = model.ranker.contract
     lowest, *_, highest = contract.quantiles.tolist()
     return [
-        {"name": name, "missing": missing, "lowest": low, "highest": high}
-        for name, missing, low, high in zip(contract.names, contract.missing, lowest, highest, strict=True)
+        {
+            "name": one.name,
+            "missing": one.missing,
+            "lowest": lowest[at],
+            "highest": highest[at],
+            **({"kind": "category", "values": one.values} if one.kind == "category" else {}),
+            **({"scope": "query"} if one.scope == "query" else {}),
+        }
+        for at, one in enumerate(contract.features)
     ]
 
 

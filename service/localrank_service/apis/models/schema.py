@@ -4,7 +4,9 @@ If a request is valid by this schema and has one id for each row, it is answered
 cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
 order of ``feature_names``.
 
-``/sample`` answers requests to try the model with: the queries of its probe, which come from held-out queries. A model
+`Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take.
+
+`/sample`` answers requests to try the model with: the queries of its probe, which come from held-out queries. A model
 without a probe has one sample, of values that training saw often.
 """
 
@@ -12,9 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from localrank_service.wire.example import example
+from localrank_service.wire.example import as_values, example
 from localrank_service.wire.query import EXPLANATIONS
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
             "session_id": {"$ref": "#/$defs/id"},
             "top_n": {"type": "integer", "minimum": 1, "maximum": 2**53},
             "explain": {"enum": list(EXPLANATIONS)},
+            **_of_query(contract),
             "contract": {"const": contract.digest},
             "feature_names": {"const": list(contract.names)},
             "documents": {
@@ -89,7 +90,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 "required": [
                     name
                     for name, missing in zip(contract.names, contract.missing, strict=True)
-                    if missing == "reject"
+                    if missing == "reject" and contract.features[contract.positions[name]].scope == "document"
                 ],
                 "additionalProperties": not limits.refuse_extra_features,
             },
@@ -100,7 +101,19 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
 
 
 def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
-    missing = contract.missing[position]
+    missing, known = contract.missing[position], contract.features[position]
+    scope = {} if known.scope == "document" else {"x-scope": "query"}
+    if known.kind == "category":
+        codes = {value: code for code, value in enumerate(known.values)}
+        return {
+            "title": known.name,
+            "description": f"A category of {len(codes)} values, which training knew; any other value counts as one more.",
+            "type": ["string", "number", "boolean", "null"],
+            "x-kind": "category",
+            **scope,
+            "x-codes": codes,
+            "x-code-of-others": known.unseen,
+        }
     lowest, highest = (float(f"{contract.quantiles[edge, position]:.6g}") for edge in (0, -1))
     return {
         "title": contract.names[position],
@@ -109,7 +122,16 @@ def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
         "type": "number" if missing == "reject" else ["number", "null"],
         "exclusiveMinimum": -_BOUND,
         "exclusiveMaximum": _BOUND,
+        **scope,
     }
+
+
+def _of_query(contract: FeatureContract) -> dict[str, Any]:
+    """Return the member for features of the query, if the model has some."""
+    if not contract.of_query:
+        return {}
+    properties = {contract.names[at]: _feature(contract, at) for at in contract.of_query}
+    return {"query_features": {"type": "object", "properties": properties, "additionalProperties": False}}
 
 
 def count_samples(model: LiveModel) -> int:
@@ -118,7 +140,7 @@ def count_samples(model: LiveModel) -> int:
 
 
 def sample(model: LiveModel, position: int) -> dict[str, Any]:
-    """Return the request for one sample; its features stand in the model's order, NaN where one is missing."""
+    """Return the request for one sample; its features stand in the model's order, NaN or null where one is missing."""
     queries = _queries(model)
     address = f"{model.name}@{model.version}"
     if not queries:
@@ -126,7 +148,7 @@ def sample(model: LiveModel, position: int) -> dict[str, Any]:
     return {
         "model": address,
         "query_id": f"probe-{position}",
-        "features": np.ascontiguousarray(queries[position]),
+        "features": as_values(queries[position], model.ranker.contract),
     }
 
 

@@ -14,6 +14,7 @@ from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.members import by_name, check, plain_values
 from localrank_service.wire.query import (
+    AbsentColumns,
     Documents,
     Limits,
     Options,
@@ -24,10 +25,11 @@ from localrank_service.wire.query import (
     from_bytes,
     in_model_order,
     ordered,
+    with_query,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from localrank.arrays import Matrix
     from localrank.features.contract import FeatureContract
@@ -43,6 +45,7 @@ OPTIONS = (
     "offset",
     "pin",
     "boost",
+    "query_features",
     "explain",
     "compare",
     "contract",
@@ -116,7 +119,13 @@ class NpyQuery:
     @property
     def cost(self) -> int:
         header = self._header
-        lies = header.dtype == "<f4" and not header.fortran and header.end % 4 == 0 and self._names is None
+        lies = (
+            header.dtype == "<f4"
+            and not header.fortran
+            and header.end % 4 == 0
+            and self._names is None
+            and not self.options.query_features
+        )
         return 0 if lies else len(self._body)
 
     def documents(self, contract: FeatureContract) -> Documents:
@@ -124,14 +133,19 @@ class NpyQuery:
         limits = self._limits
         try:
             check_contract(self.options.contract, contract)
-            columns, extra = (None, ()) if self._names is None else columns_of(self._names, contract, limits)
+            names = self._names
+            gap = None if self.options.query_features is None else AbsentColumns.of(contract, names)
+            if names is not None and gap is not None:
+                names = (*names, *gap.names)
+            columns, extra = (None, ()) if names is None else columns_of(names, contract, limits)
         except Problem as problem:
             problem.pointer = None  # these stand in the query string
             raise
         n_docs, n_features = self._header.shape
         check_count(n_docs, limits, "", width=n_features)
-        width = contract.n_features if self._names is None else len(self._names)
-        if n_features != width:
+        width = contract.n_features if names is None else len(names)
+        is_short = gap is not None and gap.is_short(n_features)
+        if n_features != width and not is_short:
             raise Problem(
                 422, f"the array has {n_features} features per document; expected {width}", pointer=""
             )
@@ -142,12 +156,18 @@ class NpyQuery:
             offset=self._header.end,
             fortran=self._header.fortran,
         )
-        return Documents(
+        locate: Callable[[int, int | None], str] = _cell
+        if gap is not None and is_short:
+            matrix, locate = gap.filled(matrix), gap.located(_cell)
+        documents = Documents(
             ordered(matrix, columns),
             None,
-            in_model_order(_cell, columns),
+            in_model_order(locate, columns),
             dict.fromkeys(extra, n_docs) if n_docs else {},
         )
+        if contract.of_query or self.options.query_features:
+            return with_query(documents, contract, self.options)
+        return documents
 
 
 def _cell(document: int, feature: int | None) -> str:

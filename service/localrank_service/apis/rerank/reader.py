@@ -28,9 +28,10 @@ from localrank_service.wire.members import (
     check_names,
     shared,
 )
-from localrank_service.wire.numbers import plain_members, read_rows
+from localrank_service.wire.numbers import RowColumns, plain_members, read_rows
 from localrank_service.wire.query import (
     SLOWER,
+    AbsentColumns,
     Documents,
     Limits,
     Options,
@@ -40,11 +41,12 @@ from localrank_service.wire.query import (
     columns_of,
     in_model_order,
     ordered,
+    with_query,
 )
 from localrank_service.wire.text import Elements, Text, members_in, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from localrank.arrays import Array, Matrix
     from localrank.features.contract import FeatureContract
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
     *shared("model", "query_id", "session_id", "top_n", "offset", "pin", "boost"),
-    *shared("explain", "compare", "contract"),
+    *shared("query_features", "explain", "compare", "contract"),
     Member(
         "feature_names",
         Kind("a list of texts", {"type": "array", "items": {"type": "string"}}),
@@ -180,6 +182,7 @@ class JsonQuery:
             offset=members.get("offset") or 0,
             pin=tuple(members.get("pin") or ()),
             boost=members.get("boost"),
+            query_features=members.get("query_features"),
         )
         check_options(self.options)
         if ("documents" in members) == ("features" in members):
@@ -202,25 +205,46 @@ class JsonQuery:
         """Return the documents in the order of the model's features."""
         if self.options.contract is not None:
             check_contract(self.options.contract, contract)
+        found = self._documents(contract)
+        if contract.of_query or self.options.query_features:
+            return with_query(found, contract, self.options)
+        return found
+
+    def _documents(self, contract: FeatureContract) -> Documents:
         names = self._feature_names() if "feature_names" in self._members else None
+        gap = None if self.options.query_features is None else AbsentColumns.of(contract, names)
+        if names is not None and gap is not None:
+            names += gap.names
         columns, extra = (None, ()) if names is None else columns_of(names, contract, self._limits)
         width = contract.n_features if names is None else len(names)
         if self._plain:
-            if (documents := self._of_plain(columns, width, extra)) is not None:
+            # A number that is the value of a category has more digits than float32.
+            fits = not contract.categories
+            if fits and (documents := self._of_plain(columns, width, extra, gap)) is not None:
                 return documents
             # It does not fit: find out where.
             self._members, self._plain = members_of(self._body, self.table, self._limits), False
+        places = contract.categories if columns is None else [int(columns[at]) for at in contract.categories]
+        categories = {
+            place: contract.features[at] for place, at in zip(places, contract.categories, strict=True)
+        }
+        ignored = (
+            [at for at, name in enumerate(names or ()) if name not in contract.positions] if extra else []
+        )
+        known = RowColumns(names or contract.names, categories, ignored)
         if self.form == "documents":
-            return self._rows(contract, names, columns, width, extra)
-        matrix = self._matrix(width)
+            return self._rows(contract, known, columns, extra, gap)
+        matrix, locate = self._matrix(known, gap)
         return Documents(
             ordered(matrix, columns),
             self._ids(len(matrix)),
-            in_model_order(_in_matrix, columns),
+            in_model_order(locate, columns),
             dict.fromkeys(extra, len(matrix)),
         )
 
-    def _of_plain(self, columns: Array | None, width: int, extra: tuple[str, ...]) -> Documents | None:
+    def _of_plain(
+        self, columns: Array | None, width: int, extra: tuple[str, ...], gap: AbsentColumns | None
+    ) -> Documents | None:
         """Return the documents of members that `plain_members` has read, if they fit."""
         if self.form == "documents":
             values, ids = self._members["documents"]
@@ -229,6 +253,8 @@ class JsonQuery:
             values, ids = self._members["features"], None
             locate = _in_matrix
         n_docs = len(values)
+        if gap is not None and values.ndim == 2 and gap.is_short(values.shape[1]):
+            values, locate = gap.filled(values), gap.located(locate)
         if values.ndim != 2 or values.shape[1] != width or n_docs > self._limits.max_documents:
             return None
         if "ids" in self._members:
@@ -240,17 +266,16 @@ class JsonQuery:
     def _rows(
         self,
         contract: FeatureContract,
-        names: list[str] | None,
+        known: RowColumns,
         columns: Array | None,
-        width: int,
         extra: tuple[str, ...],
+        gap: AbsentColumns | None,
     ) -> Documents:
         text = self._members["documents"]
         if text.kind != "[":
             refuse("documents", _TABLE["documents"].kind.expected, text, "/documents")
-        elements = Elements(text)
+        elements, order, width = Elements(text), known.names, len(known.names)
         check_count(elements.count, self._limits, "/documents", width=width)
-        order = contract.names if columns is None or names is None else names
         ids: list[str | int | None] = []
         ignored: Counter[str] = Counter()
         n_named = 0
@@ -260,7 +285,7 @@ class JsonQuery:
             features, one = self._document(document, position)
             ids.append(one)
             if type(features) is not dict:
-                return features
+                return features if gap is None else gap.whole(features)
             n_named += 1
             if features.keys() != contract.positions.keys():
                 ignored.update(self._unknown(features, position, contract))
@@ -288,9 +313,11 @@ class JsonQuery:
             features = elements[document]["features"]
             if type(features) is dict:
                 return pointer(*steps, order[column]) if order[column] in features else pointer(*steps)
+            if gap is not None and gap.is_short(len(features)):
+                return gap.located(_in_row)(document, column)
             return pointer(*steps, column)
 
-        matrix = read_rows(rows(), (elements.count, width), "documents[{}].features", cell)
+        matrix = read_rows(rows(), (elements.count, width), "documents[{}].features", cell, known)
         ignored.update(dict.fromkeys(extra, elements.count - n_named))
         return Documents(
             ordered(matrix, columns),
@@ -326,14 +353,25 @@ class JsonQuery:
                 refuse(f"documents[{position}].features[{name!r}]", "a number or null", features[name], at)
         return unknown
 
-    def _matrix(self, width: int) -> Matrix:
-        """Return the rows of ``features``, in the order of the request."""
+    def _matrix(
+        self, known: RowColumns, gap: AbsentColumns | None
+    ) -> tuple[Matrix, Callable[[int, int | None], str]]:
+        """Return the rows of ``features``, in the order of the request, and where their values stand."""
         text = self._members["features"]
         if text.kind != "[":
             refuse("features", _TABLE["features"].kind.expected, text, "/features")
-        elements = Elements(text)
+        elements, width = Elements(text), len(known.names)
         check_count(elements.count, self._limits, "/features", width=width)
-        return read_rows(elements, (elements.count, width), "features[{}]", _in_matrix)
+        runs: Iterable[tuple[int, list[Any]]] = elements
+        locate = _in_matrix
+        if gap is not None:
+            runs = ((first, list(map(gap.whole, run))) for first, run in elements)
+
+            def locate(document: int, column: int | None) -> str:
+                short = column is not None and gap.is_short(len(elements[document]))
+                return (gap.located(_in_matrix) if short else _in_matrix)(document, column)
+
+        return read_rows(runs, (elements.count, width), "features[{}]", locate, known), locate
 
     def _feature_names(self) -> list[str] | None:
         names = self._list(

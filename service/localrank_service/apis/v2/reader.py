@@ -1,7 +1,8 @@
 """The Open Inference Protocol, version 2: tensors in and out, as JSON, as binary tensors, or one raw.
 
-Inputs are ``features`` ``[n, d]``, ``doc_ids`` ``[n]`` and ``group`` ``[q]``, the number of documents of each query where
-there are several in one call. Outputs are ``scores`` ``[n]`` in the order of the request, ``ranking``, the positions best
+Inputs are ``features`` ``[n, d]``, ``doc_ids`` ``[n]``, ``group`` ``[q]``, the number of documents of each query where there are
+several in one call, and ``query_features`` ``[q]``, objects of JSON. An input with the name of a category ``[n]`` holds its values
+as texts; ``features`` holds codes. Outputs are ``scores`` ``[n]`` in the order of the request, ``ranking``, the positions best
 first, query by query, ``cluster`` ``[q]``, -1 being the global scorer, and ``doc_ids`` in the order of ``ranking``.
 Scores are FP64, because they are the same bits on every wire, and ``ranking`` is what says the order.
 """
@@ -9,7 +10,7 @@ Scores are FP64, because they are the same bits on every wire, and ``ranking`` i
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,15 @@ import orjson
 from localrank.native.texts import lift_numbers
 from localrank_service.apis.v2.tensors import (
     INPUTS,
+    MOST_INPUTS,
     Ids,
     Tensor,
     parameters_of,
     read_features,
     read_ids,
     read_sizes,
+    read_texts,
+    refuse_name,
     tensors_of,
 )
 from localrank_service.http.problems import Problem, pointer
@@ -35,15 +39,24 @@ from localrank_service.wire.members import (
     by_name,
     check,
     integer,
+    object_of,
     shared,
 )
-from localrank_service.wire.query import SLOWER, Documents, Limits, Options, check_contract
+from localrank_service.wire.query import (
+    SLOWER,
+    AbsentColumns,
+    Documents,
+    Limits,
+    Options,
+    check_contract,
+    with_query,
+)
 from localrank_service.wire.text import Elements, Text, checked, count_members, outline_members, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from localrank.arrays import Array
+    from localrank.arrays import Array, Matrix
     from localrank.features.contract import FeatureContract
     from localrank.ranker import Ranking
     from localrank_service.wire.answer import Part
@@ -126,23 +139,75 @@ class Call:
         except Problem as problem:
             problem.pointer = "/parameters/contract"
             raise
-        features = self._inputs["features"]
-        matrix, locate = read_features(features, self._body, contract.n_features, self._limits)
+        features, body = self._inputs["features"], self._body
+        texts = {name: tensor for name, tensor in self._inputs.items() if name not in INPUTS}
+        sent = self._inputs.get("query_features")
+        gap = None
+        if texts or sent is not None:
+            gap = self._gap(contract, texts, of_query=sent is not None)
+        matrix, locate = read_features(features, body, contract.n_features, self._limits, gap)
         n_docs = len(matrix)
-        ids = read_ids(self._inputs.get("doc_ids"), self._body, n_docs)
-        sizes = read_sizes(self._inputs.get("group"), self._body, n_docs, self._limits)
+        matrix = self._with_texts(matrix, texts, contract)
+        ids = read_ids(self._inputs.get("doc_ids"), body, n_docs)
+        sizes = read_sizes(self._inputs.get("group"), body, n_docs, self._limits)
+        options = self._options(sent, len(sizes))
 
         def queries() -> Iterator[Documents]:
             start = 0
-            for size in sizes:
-                yield Documents(
+            for size, of_query in zip(sizes, options, strict=True):
+                documents = Documents(
                     matrix[start : start + size],
                     ids if ids is None or size == n_docs else ids[start : start + size],
                     _from(start, locate),
                 )
+                yield with_query(documents, contract, of_query)
                 start += size
 
         return queries(), ids
+
+    def _gap(
+        self, contract: FeatureContract, texts: Mapping[str, Tensor], *, of_query: bool
+    ) -> AbsentColumns | None:
+        """Return the columns that ``features`` need not have, because other inputs hold them."""
+        for name, tensor in texts.items():
+            if name not in contract.positions or contract.positions[name] not in contract.categories:
+                refuse_name(name, tensor.at.rpartition("/")[2])
+        places = {contract.positions[name] for name in texts} | ({*contract.of_query} if of_query else set())
+        names = tuple(contract.names[at] for at in sorted(places))
+        return AbsentColumns(tuple(sorted(places)), contract.n_features, names) if places else None
+
+    def _with_texts(self, matrix: Matrix, texts: Mapping[str, Tensor], contract: FeatureContract) -> Matrix:
+        """Return the documents with the codes of values that came as texts."""
+        if not texts:
+            return matrix
+        matrix = matrix.copy()
+        for name, tensor in texts.items():
+            at = contract.positions[name]
+            values = read_texts(tensor, self._body, name, len(matrix))
+            codes = np.array(contract.features[at].codes_of(values), np.float32)
+            wrong = np.flatnonzero((matrix[:, at] != codes) & ~np.isnan(matrix[:, at]))
+            if len(wrong):
+                raise Problem(
+                    422,
+                    f"features has another code of {name!r} for document {wrong[0]} than the value in its own input",
+                    pointer=tensor.at,
+                )
+            matrix[:, at] = codes
+        return matrix
+
+    def _options(self, sent: Tensor | None, count: int) -> list[Options]:
+        """Return the options for reading each query: its own features."""
+        if sent is None:
+            return [self.options] * count
+        found = []
+        for position, text in enumerate(read_texts(sent, self._body, "query_features", count)):
+            value = object_of(text)
+            member = SHARED["query_features"]
+            if member.kind.accepts is not None and not member.kind.accepts(value):
+                refuse(f"query_features[{position}]", member.kind.expected, value, sent.at)
+            # Its JSON stands in a tensor, so that no pointer leads into it.
+            found.append(replace(self.options, query_features=value, timeout_at=None))
+        return found
 
     def outputs(self, *, ids: bool) -> list[_Wanted]:
         """Return what is to be answered, in order."""
@@ -267,9 +332,9 @@ def _members(content: bytes, limits: Limits) -> dict[str, Any]:
     if isinstance(inputs, Text):
         if inputs.kind != "[":
             refuse("inputs", "a list of tensors", inputs, "/inputs")
-        if (count := Elements(inputs).count) > len(INPUTS):
+        if (count := Elements(inputs).count) > MOST_INPUTS:
             raise Problem(
-                422, f"inputs has {count} tensors; expected at most {len(INPUTS)}", pointer="/inputs"
+                422, f"inputs has {count} tensors; expected at most {MOST_INPUTS}", pointer="/inputs"
             )
         members["inputs"] = [_input(one) for one in Elements(inputs).texts()]
     return members
@@ -284,11 +349,11 @@ def _input(text: Text) -> Any:
 
 def _plain(content: bytes, limits: Limits) -> dict[str, Any] | None:
     """Return the members if no member stands twice, and the arrays in tensors are of numbers."""
-    lifted = lift_numbers(content, b"data", numbers=limits.max_numbers, arrays=len(INPUTS))
+    lifted = lift_numbers(content, b"data", numbers=limits.max_numbers, arrays=MOST_INPUTS)
     if lifted is None or (members := outline_members(lifted.outline)) is None:
         return None
     inputs = members.get("inputs")
-    if count_members(members) != lifted.members or type(inputs) is not list or len(inputs) > len(INPUTS):
+    if count_members(members) != lifted.members or type(inputs) is not list or len(inputs) > MOST_INPUTS:
         return None
     if not {dict}.issuperset(map(type, inputs)):
         return None

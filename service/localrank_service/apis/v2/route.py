@@ -68,7 +68,7 @@ _LENGTH_OF_JSON = {
 _INPUT = {
     "type": "object",
     "properties": {
-        "name": {"enum": list(INPUTS)},
+        "name": {**TEXT, "description": f"{', '.join(INPUTS)}, or a category of the model."},
         "datatype": {"enum": sorted({kind for kinds in INPUTS.values() for kind in kinds})},
         "shape": {"type": "array", "items": COUNT, "minItems": 1},
         "parameters": maybe(FREE | {"properties": described_by(BINARY_INPUT)}),
@@ -101,7 +101,8 @@ _REQUEST = Schema(
                 "items": _INPUT,
                 "minItems": 1,
                 "description": "`features` [documents, features]; `doc_ids` [documents]; `group` [queries], the "
-                "number of documents of each query, if there are several queries.",
+                "number of documents of each query, if there are several queries; `query_features` [queries], objects of JSON. "
+                "An input with the name of a category holds its values as texts; `features` holds codes.",
             },
             "outputs": maybe({"type": "array", "items": _OUTPUT})
             | {"description": "All outputs if left out."},
@@ -250,6 +251,10 @@ async def model_metadata(request: Request, name: str, version: str | None = None
                 {"name": "features", "datatype": "FP32", "shape": [-1, width]},
                 {"name": "doc_ids", "datatype": "BYTES", "shape": [-1], "parameters": {"optional": True}},
                 {"name": "group", "datatype": "INT32", "shape": [-1], "parameters": {"optional": True}},
+                *(
+                    {"name": one, "datatype": "BYTES", "shape": [-1], "parameters": {"optional": True}}
+                    for one in _texts(model)
+                ),
             ],
             "outputs": [
                 {"name": "scores", "datatype": "FP64", "shape": [-1]},
@@ -282,6 +287,7 @@ async def model_configuration(request: Request, name: str, version: str | None =
                 tensor("features", "TYPE_FP32", -1, width),
                 tensor("doc_ids", "TYPE_STRING", -1, optional=True),
                 tensor("group", "TYPE_INT32", -1, optional=True),
+                *(tensor(one, "TYPE_STRING", -1, optional=True) for one in _texts(model)),
             ],
             "output": [
                 tensor("scores", "TYPE_FP64", -1),
@@ -310,6 +316,13 @@ async def model_statistics(request: Request, name: str, version: str | None = No
     """How many requests a model has answered since the start of the service, and the parts of their time."""
     model = await _find(request, name, version)
     return await asyncio.to_thread(_statistics, request.app.state.service, [model])
+
+
+def _texts(model: LiveModel) -> list[str]:
+    """Return the inputs of texts that depend on the model: its categories, and features of the query."""
+    contract = model.ranker.contract
+    found = [contract.names[at] for at in contract.categories]
+    return [*found, "query_features"] if contract.of_query else found
 
 
 def _address(name: str, version: str | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from localrank.arrays import Matrix
-    from localrank_service.wire.query import Limits
+    from localrank_service.wire.query import AbsentColumns, Limits
 
 #: Of ``parameters`` of an input, and of an output.
 BINARY_INPUT = (Member("binary_data_size", integer(0), "The bytes of a tensor that follows the JSON."),)
@@ -30,7 +30,10 @@ INPUTS: dict[str, tuple[str, ...]] = {
     "features": tuple(_FLOATS),
     "doc_ids": ("BYTES", "INT64"),
     "group": tuple(_INTEGERS),
+    "query_features": ("BYTES",),
 }
+#: Inputs of one request, at most: besides these, one for each category that comes as texts.
+MOST_INPUTS = 64
 
 _OF_INPUT = by_name(BINARY_INPUT)
 
@@ -77,12 +80,13 @@ def tensors_of(members: dict[str, Any], start: int, end: int) -> dict[str, Tenso
         if type(one) is not dict:
             refuse(f"inputs[{position}]", "an object", one, at)
         name, datatype, shape = one.get("name"), one.get("datatype"), one.get("shape")
-        if type(name) is not str or name not in INPUTS:
-            refuse(f"inputs[{position}].name", f"one of {', '.join(INPUTS)}", name, f"{at}/name")
+        if type(name) is not str or (name not in INPUTS and datatype != "BYTES"):
+            refuse_name(name, position)
         if name in found:
             raise Problem(422, f"input {name!r} stands twice", pointer=f"{at}/name")
-        if type(datatype) is not str or datatype not in INPUTS[name]:
-            refuse(f"{name}: datatype", f"one of {', '.join(INPUTS[name])}", datatype, f"{at}/datatype")
+        kinds = INPUTS.get(name, ("BYTES",))
+        if type(datatype) is not str or datatype not in kinds:
+            refuse(f"{name}: datatype", f"one of {', '.join(kinds)}", datatype, f"{at}/datatype")
         if (
             type(shape) is not list
             or not all(type(extent) is int and extent >= 0 for extent in shape)
@@ -105,8 +109,14 @@ def tensors_of(members: dict[str, Any], start: int, end: int) -> dict[str, Tenso
     return found
 
 
+def refuse_name(name: Any, position: int | str) -> NoReturn:
+    """Refuse an input that is none."""
+    at = f"/inputs/{position}/name"
+    refuse(f"inputs[{position}].name", f"one of {', '.join(INPUTS)}, or a category of the model", name, at)
+
+
 def read_features(
-    tensor: Tensor, body: bytes, width: int, limits: Limits
+    tensor: Tensor, body: bytes, width: int, limits: Limits, gap: AbsentColumns | None = None
 ) -> tuple[Matrix, Callable[[int, int | None], str]]:
     """Return the documents of a model of this width, and where a document or feature stands in the request."""
     at = tensor.at
@@ -127,6 +137,9 @@ def read_features(
         )
     n_docs, n_features = tensor.shape
     check_count(n_docs, limits, f"{at}/shape/0", width=n_features)
+    if gap is not None and gap.is_short(n_features):
+        short, locate = read_features(tensor, body, n_features, limits)
+        return gap.filled(short), gap.located(locate)
     if n_features != width:
         raise Problem(
             422,
@@ -148,17 +161,35 @@ def read_ids(tensor: Tensor | None, body: bytes, n_docs: int) -> Ids | None:
     """Return the ids of the documents, if there are any."""
     if tensor is None:
         return None
-    if tensor.shape != [n_docs]:
-        raise Problem(
-            422, f"doc_ids has shape {tensor.shape}; expected [{n_docs}]", pointer=f"{tensor.at}/shape"
-        )
+    _check_shape(tensor, "doc_ids", n_docs)
     if tensor.size is not None:
         if tensor.datatype == "BYTES":
-            return _texts(body, tensor, n_docs)
+            return _texts(body, tensor, "doc_ids", n_docs)
         _check_size(tensor, n_docs * 8)
         return _whole(body, "<i8", n_docs, tensor.start)
     kind: type = str if tensor.datatype == "BYTES" else int
     return _listed(tensor, n_docs, kind)
+
+
+def read_texts(tensor: Tensor, body: bytes, name: str, count: int) -> list[str]:
+    """Return the texts of an input of BYTES."""
+    _check_shape(tensor, name, count)
+    if tensor.size is None:
+        return _listed(tensor, count, str)
+    found = []
+    for position, text in enumerate(_texts(body, tensor, name, count)):
+        try:
+            found.append(text.decode())
+        except UnicodeDecodeError:
+            raise Problem(422, f"{name}[{position}] is not UTF-8", pointer=tensor.at) from None
+    return found
+
+
+def _check_shape(tensor: Tensor, name: str, count: int) -> None:
+    if tensor.shape != [count]:
+        raise Problem(
+            422, f"{name} has shape {tensor.shape}; expected [{count}]", pointer=f"{tensor.at}/shape"
+        )
 
 
 def read_sizes(tensor: Tensor | None, body: bytes, n_docs: int, limits: Limits) -> Sequence[int]:
@@ -253,7 +284,7 @@ def _listed(tensor: Tensor, count: int, kind: type) -> list[Any]:
     return found
 
 
-def _texts(body: bytes, tensor: Tensor, count: int) -> list[bytes]:
+def _texts(body: bytes, tensor: Tensor, name: str, count: int) -> list[bytes]:
     """Return the elements of a binary BYTES tensor: each its length in four bytes, then itself."""
     texts: list[bytes] = []
     place, end = tensor.start, tensor.start + (tensor.size or 0)
@@ -264,7 +295,7 @@ def _texts(body: bytes, tensor: Tensor, count: int) -> list[bytes]:
     if place != end or len(texts) != count:
         raise Problem(
             400,
-            f"doc_ids: expected {count} texts, each after its length, found {tensor.size} other bytes",
+            f"{name}: expected {count} texts, each after its length, found {tensor.size} other bytes",
             pointer=tensor.at,
         )
     return texts
