@@ -131,6 +131,13 @@ def rerank(n_docs: int, width: int, size: int) -> Iterator[Case]:
         "long ids with escapes",
         f'{{"ids":[{listed}],"features":[{",".join([f"[{row}]"] * n_docs)}]}}'.encode(),
     )
+    before = f'{{"features":[[{row}]],'
+    for name in ("boost", "query_features"):
+        yield of(f"{name}: many members", partial(_many_members, f'{before}"{name}":{{', size))
+        yield of(f"{name}: a long text", _fill(f'{before}"{name}":{{"a":"', "a", '"}}', size))
+    yield of("pin: many ids", _fill(f'{before}"pin":[', "1,", "]}", size))
+    yield of("rows of texts", _fill('{"features":[[', '"a",', "]]}", size))
+    yield of("rows of escapes", _fill('{"features":[["', "\\u00e9", '"]]}', size))
     yield of("a long text", _fill('{"features":[],"query_id":"', "a", '"}', size))
     yield of("a long text with escapes", _fill('{"features":[],"query_id":"', "\\u00e9", '"}', size))
     yield of("a long name", _fill('{"', "a", '":1}', size))
@@ -142,6 +149,11 @@ def rerank(n_docs: int, width: int, size: int) -> Iterator[Case]:
     yield of("quotes", b'["' + b'\\"' * (size // 2 - 2) + b'"]')
     yield of("characters of four bytes", b'["' + "😀".encode() * (size // 4 - 2) + b'"]')
     yield of("nothing closed", _fill('{"features":[[1', ",1", "", size))
+
+
+def _many_members(before: str, size: int) -> bytes:
+    members = b",".join(b'"%x":1' % at for at in range((size - len(before)) // 11))
+    return before.encode() + members + b"}}"
 
 
 def arrays(n_docs: int, width: int, size: int) -> Iterator[Case]:

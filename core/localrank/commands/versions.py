@@ -47,6 +47,11 @@ def print_version(
         ("clusters", _clusters(manifest)),
         ("files", f"{len(manifest.files)}, {sum(entry.size for entry in manifest.files.values())} bytes"),
     ]
+    if contract.categories:
+        found = (contract.features[at] for at in contract.categories)
+        facts.append(("categories", _shortly([f"{one.name} ({len(one.values)})" for one in found])))
+    if contract.of_query:
+        facts.append(("of the query", _shortly([contract.names[at] for at in contract.of_query])))
     if baseline := manifest.metrics.get("baseline"):
         facts.append(("baseline", baseline["sentence"]))
     width = max(len(name) for name, _ in facts)

@@ -14,6 +14,7 @@ from localrank import Ranker, Registry
 from localrank.__main__ import main
 from localrank.artifact import Cluster, Provenance
 from localrank.features.contract import FeatureContract
+from localrank.features.feature import Feature
 from localrank.points.representation import NoRepresentation
 from localrank.points.signature import PcaRepresentation
 from localrank.routing.guard import Guard, GuardedRanker, Thresholds
@@ -257,6 +258,20 @@ def test_show_tells_that_a_model_has_no_clusters(tmp_path: Path, capsys: pytest.
 
     assert {"clusters        none", "guard           none", "representation  none"} <= set(lines)
     assert not [line for line in lines if line.startswith("cluster ")]
+
+
+def test_show_names_categories_and_features_of_the_query(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = np.array([[0.0, 0.0], [1.0, 0.0]], np.float32)
+    features = (Feature("brand", "category", ("nike", "kobo")), Feature("hour", scope="query"))
+    contract = FeatureContract.learn(documents, [2], features=features)
+    ranker = Ranker(contract, NoRepresentation(), GlobalRouter(), (), LinearScorer(np.ones(2)))
+    Registry(tmp_path).publish("web", ranker, Provenance("2026-01-31T12:00:00Z", {}, [documents]))
+
+    lines = run(tmp_path, capsys, "show", "web")[1].splitlines()
+
+    assert {"categories      brand (2)", "of the query    hour"} <= set(lines)
 
 
 def test_verify_counts_files_bytes_and_probe_queries(
