@@ -43,7 +43,7 @@ def table(seed: int, n_queries: int = 40, n_docs: int = 12) -> pd.DataFrame:
 @pytest.mark.parametrize("learner", SMALL)
 def test_a_learner_ranks_by_a_category_and_takes_gaps(learner: str, tmp_path: Path) -> None:
     known, new = table(0), table(1)
-    settings = {"selection.folds": 2, "contract.missing": "learned", **SMALL[learner]}
+    settings = {"selection.folds": 2, **SMALL[learner]}
 
     ranker = LocalRanker(learner=learner, settings=settings).fit(known.drop(columns="y"), known["y"])
 

@@ -224,7 +224,7 @@ def _best(
 #: Files that are named in a sentence.
 _NAMED = 5
 #: What to do about missing values.
-_MISSING = "--set contract.missing=learned (or median, zero, constant, nan) accepts missing values"
+_MISSING = "--set contract.missing=median (or zero, constant, nan) accepts missing values"
 
 
 def _check_usable(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> None:

@@ -56,7 +56,7 @@ class ContractSettings:
 
     normalise: Normalisation = setting("query_minmax", meaning="the scale of the block `normalised`")
     missing: Missing | Literal["learned"] | Mapping[str, Missing] = setting(
-        "reject",
+        "learned",
         meaning="what to do with missing values: one policy for all features, or a table with a policy for each "
         f"feature; `{OTHERS}` in the table is all other features (`reject` if left out). `learned` is `nan` for features "
         "with missing values in the training documents (`median` if the learner cannot take them), `reject` for the "
