@@ -107,16 +107,32 @@ class Assessment:
         }
 
 
-def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Progress = silent) -> Assessment:
+def assess(
+    queries: QuerySet,
+    *,
+    command: str = "localrank train DATA",
+    workers: int = 1,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Assessment:
     """Train quick models on a sample of the queries and compare them.
+
+    Args:
+        queries: judged.
+        command: that trains on them in earnest, without settings.
+        workers: processes.
+        seed: of samples.
+        progress: told how far it is.
 
     Raises:
         InvalidData: fewer than ten queries have documents of different labels.
     """
     sample = sample_of(queries, seed)
     found: list[tuple[Trained, Measured]] = []
+    missing = ["contract.missing='median'"] if np.isnan(sample.documents).any() else []
+    # The command must not fail where the quick model did not.
+    needed = "".join(f" --set {one}" for one in missing)
     for number, (_, learner, overrides, _) in enumerate(_CANDIDATES):
-        missing = ["contract.missing='median'"] if np.isnan(sample.documents).any() else []
         config = TrainingConfig.read(method="global", learner=learner, overrides=[*overrides, *missing])
         trained = train(sample, config, workers=workers)
         held = trained.held_out
@@ -126,7 +142,7 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
     first = found[0][1]
     family = compare_family([measured for _, measured in found[1:]], [first] * (len(found) - 1), seed=seed)
     candidates = tuple(
-        Candidate(name, measured.mean, against, options)
+        Candidate(name, measured.mean, against, options + needed)
         for (name, _, _, options), (_, measured), against in zip(
             _CANDIDATES, found, (None, *family), strict=True
         )
@@ -134,7 +150,7 @@ def assess(queries: QuerySet, *, workers: int = 1, seed: int = 0, progress: Prog
     local = found[-1][0].built
     flips = flip_rates_of_known(local.ranker, sample, local.clusters, seed)["drop_10_percent"]
     suspicious = (suspicion(trained.held_out.queries, [measured]) for trained, measured in found)
-    best = next((f"{said[0].upper()}{said[1:]}." for said in suspicious if said), _best(candidates))
+    best = next((f"{said[0].upper()}{said[1:]}." for said in suspicious if said), _best(candidates, command))
     sentences = (_kinds(flips), _local(family[-1]), best)
     advice = advise(queries, seed=seed, workers=workers, progress=progress)
     leaks = leaks_of(queries, seed=seed)
@@ -158,12 +174,12 @@ def _local(against: Comparison) -> str:
     return f"Local models are not clearly better than one linear model ({figures})."
 
 
-def _best(candidates: tuple[Candidate, ...]) -> str:
+def _best(candidates: tuple[Candidate, ...], command: str) -> str:
     clear = [one for one in candidates if one.against is not None and one.against.p_holm <= _LEVEL]
     best = max(clear, key=lambda one: one.mean, default=candidates[0])
     if best.mean <= candidates[0].mean:
-        return f"Nothing here is clearly better than {candidates[0].name}: start with localrank train DATA {candidates[0].options}."
+        return f"Nothing here is clearly better than {candidates[0].name}: start with {command} {candidates[0].options}."
     return (
-        f"The best here is {best.name} (localrank train DATA {best.options}); without options localrank train "
+        f"The best here is {best.name} ({command} {best.options}); without settings that command "
         "blends all of these."
     )

@@ -50,7 +50,8 @@ class Advice:
         idle: number of queries whose documents all have one label; nothing can be learned from them.
         removals: what is lost if some is taken away.
         twins: documents alike with different labels.
-        useless: features that are constant within every query.
+        useless: features with one value everywhere.
+        of_query: other features that are constant within every query.
         missing: features with missing values, and the share that is missing, most first.
     """
 
@@ -61,6 +62,7 @@ class Advice:
     removals: tuple[Removal, ...]
     twins: Twins
     useless: tuple[str, ...]
+    of_query: tuple[str, ...]
     missing: tuple[tuple[str, float], ...]
 
     @property
@@ -83,7 +85,8 @@ class Advice:
             "queries_of_one_label": self.idle,
             "removals": [one.to_json() for one in self.removals],
             "twins": self.twins.to_json(),
-            "features_constant_within_queries": list(self.useless),
+            "features_constant": list(self.useless),
+            "features_constant_within_queries": list(self.of_query),
             "features_with_missing_values": [
                 {"feature": name, "missing": share} for name, share in self.missing
             ],
@@ -156,7 +159,12 @@ class Advice:
     def _of_features(self) -> list[str]:
         said = []
         if self.useless:
-            said.append(f"Useless, because constant within every query: {_some(self.useless)}.")
+            said.append(f"Useless, because there is one value everywhere: {_some(self.useless)}.")
+        if self.of_query:
+            said.append(
+                f"Constant within every query: {_some(self.of_query)}. Name such features of the query with --query-feature: trees "
+                "and routers use them, linear members cannot."
+            )
         if self.missing:
             shares = [f"{name} ({share:.0%})" for name, share in self.missing]
             said.append(f"Values are missing: {_some(shares)}. Fill them at their source.")
@@ -182,7 +190,8 @@ def advise(queries: QuerySet, *, seed: int = 0, workers: int = 1, progress: Prog
         idle=len(queries) - len(_teaching(queries)),
         removals=removals(sample, seed=seed, workers=workers, progress=progress),
         twins=twins_of(sample),
-        useless=tuple(one.name for one in features if one.per_query or one.constant),
+        useless=tuple(one.name for one in features if one.constant),
+        of_query=tuple(one.name for one in features if one.per_query and not one.constant),
         missing=tuple(missing),
     )
 

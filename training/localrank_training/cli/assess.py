@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import typer
 
 from localrank.commands.output import print_json
@@ -45,7 +47,10 @@ def assess(
             columns=columns,
             say=say,
         )
-        found = assess_queries(queries, workers=workers or available_cores(), progress=advance)
+        command = f"localrank train {shlex.join(data)}{columns.options()}"
+        found = assess_queries(
+            queries, command=command, workers=workers or available_cores(), progress=advance
+        )
     if page is not None:
         from localrank_training.report.pages import page_of_assessment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -88,6 +88,15 @@ def train(
             show_default=False,
         ),
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Train as this published version was trained: its columns, its baseline and the settings that it began with; "
+            "without DATA, on its data. Options given here count first.",
+            show_default=False,
+        ),
+    ] = None,
     print_config: Annotated[
         bool,
         typer.Option("--print-config", help="Only print the settings and what they mean."),
@@ -141,24 +150,34 @@ def train(
       localrank train data/ --dask tcp://10.0.0.5:8786
       localrank train data/ --budget 30 --latency-budget 500
       localrank train data/ data/october.txt --name web --warm web
+      localrank train october.csv --name web --like web@3
       localrank train log.csv --label grade --qid query --ignore url_id
       localrank train data/train.txt --report report.html --learning-curve
     """
     from localrank.artifact import load
     from localrank.registry.versions import Registry
+    from localrank.settings import checked
     from localrank_training.publishing.publish import better_than_served, publish
     from localrank_training.report.figures import report_of
     from localrank_training.report.terminal import of_run, show
     from localrank_training.run.train import journal_in, plan_for
     from localrank_training.run.train import train as train_model
-    from localrank_training.settings.config import TrainingConfig, annotated
+    from localrank_training.settings.config import DATA, TrainingConfig, annotated, read_tables
 
     # Errors in the options are reported before the work.
     overrides = [*(overrides or ()), *_limits(budget, latency_budget)]
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
-    if warm is None:
+    if like is not None:
+        before = _asked_of(registry, like, alone=not (config or method or learner or overrides or warm))
+        settings = checked(TrainingConfig, before["configuration"], f"{like}: configuration")
+        columns = columns.over(before["columns"], f"{like}: columns")
+        baseline, data = baseline or before["baseline"], data or before["data"]
+    elif warm is None:
         settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
+        columns = columns.over(
+            {} if config is None else read_tables(config).get(DATA, {}), f"{config}: [data]"
+        )
     else:
         settings = _settings_of(registry, warm, alone=not (config or method or learner or overrides))
     if print_config:
@@ -203,7 +222,13 @@ def train(
         )
         report = report_of(trained)
         report = replace(report, notes=(*report.notes, *leaks.sentences))
-        reference = publish(registry, name, trained, queries, validation=held, report=report)
+        asked = {
+            "data": data,
+            "columns": columns.to_json(),
+            "baseline": baseline,
+            "configuration": settings.to_json(),
+        }
+        reference = publish(registry, name, trained, queries, validation=held, report=report, asked=asked)
     journal.remove()
     decision = None
     if promote_if_better:
@@ -301,6 +326,26 @@ def _check_promotion(*, promote: bool, if_better: bool) -> None:
         raise typer.BadParameter(
             "expected one of them, found both", param_hint="--promote and --promote-if-better"
         )
+
+
+def _asked_of(registry: Registry, model: str, *, alone: bool) -> dict[str, Any]:
+    """Return how a published version was asked for."""
+    from localrank.artifact import read_manifest
+    from localrank.errors import InvalidConfiguration
+
+    if not alone:
+        raise typer.BadParameter(
+            "expected only the settings of that version, found further options for settings",
+            param_hint="--like",
+        )
+    manifest = read_manifest(registry.resolve(model).path)
+    asked = manifest.source.get("asked")
+    if not isinstance(asked, dict):
+        raise InvalidConfiguration(
+            f"{manifest.name}@{manifest.version}: expected a version that 'localrank train' published, found one that does "
+            "not say how"
+        )
+    return asked
 
 
 def _settings_of(registry: Registry, model: str, *, alone: bool) -> TrainingConfig:

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 
 from localrank.errors import InvalidData
 from localrank.features.feature import Feature, spelled
-from localrank.settings import setting
+from localrank.settings import checked, plain, setting, settings_of
 from localrank_training.data.queries import MAX_FEATURES, default_names, repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -98,6 +98,28 @@ class Columns:
         """Return them for data of a model with these features, whose kinds do not depend on the data then."""
         return replace(self, known=tuple(features))
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what was chosen, by the names of the settings; empty if all columns have their usual names."""
+        chosen = {one.name: getattr(self, one.name) for one in settings_of(type(self))}
+        return {name: plain(value) for name, value in chosen.items() if value != getattr(AS_NAMED, name)}
+
+    def over(self, remembered: Mapping[str, Any], where: str) -> Columns:
+        """Return what was chosen here, and otherwise what was chosen before, as `to_json` wrote it or ``[data]`` says.
+
+        Raises:
+            InvalidConfiguration: an unknown name or a wrong value, with ``where`` it stands.
+        """
+        before = checked(Columns, {**remembered}, where)
+        kept = {name: getattr(before, name) for name in remembered if name not in self.to_json()}
+        return replace(self, **kept)
+
+    def options(self) -> str:
+        """Return the options of the command line that say the same."""
+        return "".join(
+            f" --{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(_written(value))}")
+            for name, value in self.to_json().items()
+        )
+
     @property
     def categories(self) -> frozenset[str]:
         """The features that are categories, whatever they look like."""
@@ -113,6 +135,10 @@ class Columns:
     def dates(self) -> frozenset[str]:
         """The features that are numbers, even if their columns hold dates."""
         return frozenset(self.date) | {one.name for one in self.known if one.kind == "number"}
+
+
+def _written(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ",".join(value)
 
 
 #: The usual names.

@@ -36,6 +36,7 @@ def publish(
     validation: QuerySet | None = None,
     report: TrainingReport | None = None,
     created: str | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> Reference:
     """Publish a trained ranker as the next version of ``name``; no alias moves.
 
@@ -47,6 +48,7 @@ def publish(
         validation: choices were made on; probe queries are drawn from them if there are some.
         report: where it was made already.
         created: when, as text; now by default.
+        asked: how the run was started, for another one like it: data, columns, baseline and settings.
     """
     report = report or report_of(trained)
     source: dict[str, Any] = {
@@ -57,6 +59,8 @@ def publish(
         "libraries": libraries(),
         "python": platform.python_version(),
     } | ({} if trained.cross_fitted is None else {"plan": trained.cross_fitted.plan.to_json()})
+    if asked is not None:
+        source["asked"] = dict(asked)
     ranker = trained.built.ranker
     importances = importances_of(ranker, queries.lists)
     clusters = [

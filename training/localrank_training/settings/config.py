@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from localrank.artifact import Manifest
 
 
+#: The table of a file that says what the columns of the data hold (`localrank_training.data.tables.Columns`).
+DATA = "data"
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
     """One training run."""
@@ -93,7 +97,9 @@ class TrainingConfig:
     ) -> TrainingConfig:
         """Read a configuration from its parts, see `read_tables`."""
         where = "configuration" if path is None else str(path)
-        return checked(cls, read_tables(path, method, learner=learner, overrides=overrides), where)
+        tables = read_tables(path, method, learner=learner, overrides=overrides)
+        tables.pop(DATA, None)
+        return checked(cls, tables, where)
 
     @classmethod
     def of_version(cls, manifest: Manifest) -> TrainingConfig:
