@@ -28,11 +28,9 @@ def test_queries_of_different_kinds_are_told_from_others(capsys: pytest.CaptureF
     kinds, better, best = found["sentences"]
     assert kinds.startswith("Clusters are stable: ")
     assert better.startswith("Local models are better than one linear model (ndcg@10 +")
-    assert best.startswith("The best here is linear models of 4 clusters (localrank train DATA ")
-    assert found["advice"]["sentences"][0].startswith("What would help most: more features.")
-    assert ["queries", "documents", "features", "labels"] == [
-        one["what"] for one in found["advice"]["removals"]
-    ]
+    assert best.startswith(
+        f"The best here is linear models of 4 clusters (localrank train {SAMPLE} --learner ranksvm "
+    )
 
 
 def test_labels_of_noise_favour_nothing() -> None:

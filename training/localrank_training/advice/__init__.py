@@ -1,1 +1,1 @@
-"""What would help most: measured by taking some of the data away."""
+"""What judged queries are like for quick models, what should be done about them, and what more queries are worth."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.metrics import Judgements
-from localrank_training.advice.helping import Advice, advise, sample_of
-from localrank_training.advice.removals import CONVENTION
+from localrank_training.advice.helping import METRIC, Advice, advise, sample_of
 from localrank_training.evaluation.comparisons import compare_family
 from localrank_training.evaluation.leaks import Leaks, leaks_of, suspicion
 from localrank_training.evaluation.stability import flip_rates_of_known
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from localrank_training.parallel.processes import Progress
     from localrank_training.run.train import Trained
 
-METRIC = "ndcg@10"
+CONVENTION = "standard"
 #: A cluster is a kind of query if queries stay in it when they lose a tenth of their documents.
 _STEADY = 0.1
 _LEVEL = 0.05
@@ -80,7 +79,7 @@ class Assessment:
         candidates: the quick models.
         flips: the share of queries that change their cluster when a tenth of their documents is left out.
         sentences: the conclusions; the last one says what to do.
-        advice: what would help most.
+        advice: what should be done about the data.
         leaks: signs that the data do not say what they seem to say.
     """
 
@@ -152,7 +151,7 @@ def assess(
     suspicious = (suspicion(trained.held_out.queries, [measured]) for trained, measured in found)
     best = next((f"{said[0].upper()}{said[1:]}." for said in suspicious if said), _best(candidates, command))
     sentences = (_kinds(flips), _local(family[-1]), best)
-    advice = advise(queries, seed=seed, workers=workers, progress=progress)
+    advice = advise(queries, seed=seed)
     leaks = leaks_of(queries, seed=seed)
     return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences, advice, leaks)
 

@@ -1,4 +1,4 @@
-"""``localrank assess``: what judged queries are like, and what would help most, in a minute."""
+"""``localrank assess``: what judged queries are like, and what should be done about them, in a minute."""
 
 from __future__ import annotations
 
@@ -21,19 +21,17 @@ def assess(
     workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Find out whether queries are of different kinds, whether local models are better, and what would help most.
+    """Find out whether queries are of different kinds, whether local models are better, and what should be done.
 
-    Three quick models run the same cross-validation over at most 300 queries. Another quick model learns without half
-    of the queries, of the documents or of the features, and with wrong labels. If the
-    loss of one part costs most, more of that part would help most. Nothing is published.
+    Three quick models run the same cross-validation over at most 300 queries. Nothing is published.
 
     Examples:
       localrank assess docs/examples/judged.csv
       localrank assess data/train.txt --json
       localrank assess data/train.txt --report assessment.html
     """
-    from localrank_training.advice.assessment import METRIC
     from localrank_training.advice.assessment import assess as assess_queries
+    from localrank_training.advice.helping import METRIC
     from localrank_training.data.inspection import inspect
     from localrank_training.data.reading import read
     from localrank_training.parallel.processes import available_cores

@@ -36,7 +36,7 @@ class Background:
         inspection: of the queries that were learned from.
         importances: of the features; None if a scorer is no sum over features.
         map: of the queries; None if there is one model for all, or too few can be compared.
-        advice: what would help most; None if there are too few queries to say.
+        advice: what should be done about the data; None if there are too few queries to say.
         curve: quality by number of queries; None if it was not asked for, or there are too few queries.
         missing: why a part is not there: `advice` or `curve` and a sentence.
     """
@@ -96,9 +96,9 @@ def background_of(
         drawn = found if len(found.queries) >= _FEWEST_ON_A_MAP else None
     advice = None
     try:
-        advice = advise(queries, seed=seed, workers=workers, progress=progress)
+        advice = advise(queries, seed=seed)
     except InvalidData as error:
-        missing["advice"] = f"What would help most is not known: {error}."
+        missing["advice"] = f"What should be done about the data is not known: {error}."
     line = None
     if curve:
         line = learning_curve(queries, config, workers=workers, progress=progress)

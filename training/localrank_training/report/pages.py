@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.advice.assessment import METRIC
+from localrank_training.advice.helping import METRIC
 from localrank_training.data.writing import whole_file
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.html import Facts, Folded, Page, Pre, Section, Table

@@ -13,7 +13,6 @@ import re
 from typing import TYPE_CHECKING
 
 from localrank._version import __version__
-from localrank_training.advice.removals import METRIC
 from localrank_training.evaluation.comparisons import interval_of
 from localrank_training.report.html import Pre, Section, Table
 from localrank_training.report.plots import Axis, Dots, Level, Plot
@@ -145,32 +144,11 @@ def again(command: str) -> Section:
 
 def advised(advice: Advice | None, why_not: str = "") -> Section:
     """Return the section with the advice."""
-    title = "What would help most"
+    title = "What should be done about the data"
     if advice is None:
         return Section(title, [why_not])
-    whole = advice.removals[0].loss.candidate
-    looked = f"{advice.queries:,} of {advice.of:,} queries and their {advice.documents:,} documents"
-    return Section(
-        title,
-        [
-            *map(named, advice.sentences),
-            differences(
-                "What is lost without some of the data",
-                f"A quick linear model reaches {called(METRIC)} {whole:.4f} with all data. Right of the line the "
-                "model is worse without that part.",
-                [("loss", [(f"without {one.text}", one.loss) for one in advice.removals])],
-                unit=f"loss in {called(METRIC)}",
-                names="",
-            ),
-            Table(
-                "What is lost without some of the data",
-                ("without", called(METRIC), "loss", "p (Holm)"),
-                [(one.text, one.loss.baseline, gained(one.loss), one.loss.p_holm) for one in advice.removals],
-                f"Measured on {looked}. The number after ± is half of the 95 % interval. Twice as much of "
-                "something brings less than the loss without half of it, because gains shrink.",
-            ),
-        ],
-    )
+    looked = f"{advice.queries:,} of {advice.of:,} queries and their {advice.documents:,} documents were looked at."
+    return Section(title, [*map(named, advice.sentences or ("Nothing was found.",)), looked])
 
 
 def data(found: Inspection, leaks: Leaks | None = None) -> Section:

@@ -202,7 +202,7 @@ def of_tuning(tuned: Tuned, tables: tuple[TablesTrial, ...], agreement: float) -
 
 
 def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
-    """Return what an assessment has found: quick models, what they say, what would help most."""
+    """Return what an assessment has found: quick models, what they say, what should be done about the data."""
     yield f"{found.queries} of {found.of} queries, {found.documents} documents\n"
     if found.leaks.sentences:
         yield "\n".join(["What looks wrong", *(f"  {said}" for said in found.leaks.sentences)])
@@ -214,8 +214,8 @@ def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
     ]
     yield Table("", ("quick model", metric, "difference", "p (Holm)"), rows)
     yield "\n" + "\n".join(found.sentences)
-    yield Table(*found.advice.table())
-    yield "\n" + "\n".join(found.advice.sentences)
+    if found.advice.sentences:
+        yield "\n" + "\n".join(found.advice.sentences)
 
 
 def of_inspection(found: Inspection, leaks: Leaks, rows: int) -> Iterator[str | Table]:
