@@ -14,10 +14,11 @@ export function readRows(text, features) {
   const trimmed = text.trim();
   const isCategory = (name, at) => (name == null ? features[at] : features.find((one) => one.name === name))?.kind === "category";
   if (!trimmed) throw new Error("There are no documents. Paste rows, drop a file or take a sample query.");
+  const isHead = (value, at) => features.some((one) => one.name === value) || (value !== "" && Number.isNaN(Number(value)) && !isCategory(null, at));
   if (/^[[{]/.test(trimmed)) return fromJson(trimmed, isCategory);
   const first = trimmed.split("\n", 1)[0];
   if (/^#|^\S+\s+(qid|\d+):/.test(first)) return fromLetor(trimmed, features.length);
-  return fromCsv(trimmed, isCategory);
+  return fromCsv(trimmed, isCategory, isHead);
 }
 
 function documents(rows, more = {}) {
@@ -92,11 +93,11 @@ function firstOf(queries) {
   return queries.size > 1 ? `The text has ${queries.size} queries. Only the first one is ranked.` : null;
 }
 
-function fromCsv(text, isCategory) {
+function fromCsv(text, isCategory, isHead) {
   const lines = text.split("\n").map((line, at) => ({ at: at + 1, line: line.replace(/\r$/, "") })).filter(({ line }) => line.trim());
   const separator = ["\t", ";", ","].find((one) => lines[0].line.includes(one)) ?? ",";
   const cells = lines.map(({ at, line }) => ({ at, values: cellsOf(line, separator) }));
-  const heads = cells[0].values.some((value) => value !== "" && Number.isNaN(Number(value))) ? cells.shift().values : null;
+  const heads = cells[0].values.some(isHead) ? cells.shift().values : null;
   if (!cells.length) throw new Error("There is a head, but no document below it.");
   const columns = (heads ?? cells[0].values).map((head, i) => kindOf(heads ? head.toLowerCase() : "", i));
   const width = columns.length;

@@ -132,6 +132,36 @@ def test_columns_without_names_are_the_models_in_its_order(visit: Visit) -> None
     assert 3 == len(ranked(page))
 
 
+#: What the page reads for a model of a price and a brand, which is a category.
+VALUES: dict[str, Any] = {
+    'price,brand\n1.5,nike\n2,7\n3,\n4,"a,b"': [[1.5, "nike"], [2, "7"], [3, None], [4, "a,b"]],
+    "brand,price\nnike,1": [["nike", 1]],
+    "1.5,nike\n2,kobo": [[1.5, "nike"], [2, "kobo"]],
+    '[{"id":"a","price":1,"brand":true}]': [[1, True]],
+    '{"features":[[1,"nike"],[2,7]]}': [[1, "nike"], [2, 7]],
+    "price,brand\nx,nike": "Line 2, feature 1: expected a number",
+    '[["x","nike"]]': "Document 1, feature 1: expected a number or null",
+    '[[1,["nike"]]]': "Document 1, feature 2: expected a number or null",
+}
+
+
+def test_values_of_categories_are_read(visit: Visit) -> None:
+    page = visit.open()
+
+    found = page.evaluate(
+        """async (texts) => {
+          const { readRows } = await import("/page/rows.js");
+          const features = [{ name: "price" }, { name: "brand", kind: "category", values: ["nike", "7"] }];
+          return texts.map((text) => { try { return readRows(text, features).rows; } catch (error) { return error.message; } });
+        }""",
+        list(VALUES),
+    )
+
+    for text, one in zip(VALUES, found, strict=True):
+        expected = VALUES[text]
+        assert one == expected or (isinstance(expected, str) and one.startswith(expected)), (text, one)
+
+
 def test_of_several_queries_the_first_is_ranked_and_its_judgements_are_shown(visit: Visit) -> None:
     page = visit.open()
     given(page, "2 qid:1 1:3 2:1\n0 qid:1 1:+1. 3:2e0\n1 qid:2 1:5 # other\n")
