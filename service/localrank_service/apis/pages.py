@@ -23,7 +23,7 @@ from localrank_service.http.problems import Problem
 router = APIRouter(include_in_schema=False)
 
 #: What every page of this service tells the browser: nobody may frame it.
-_HEADERS = {
+_EVERY_PAGE = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -56,7 +56,7 @@ async def docs() -> Response:
         swagger_css_url="docs/swagger-ui.css",
         swagger_favicon_url=_NO_ICON,
     )
-    response.headers.update(_HEADERS | {"content-security-policy": _policy(bytes(response.body))})
+    response.headers.update(_EVERY_PAGE | {"content-security-policy": _policy(bytes(response.body))})
     return response
 
 
@@ -85,7 +85,7 @@ async def docs_file(name: str) -> Response:
     return Response(
         _read(name),
         media_type=_FILES[name],
-        headers=_HEADERS | {"cache-control": "public, max-age=86400"},
+        headers=_EVERY_PAGE | {"cache-control": "public, max-age=86400"},
     )
 
 
@@ -109,7 +109,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _INDEX = "index.html"
-_HEADERS = _HEADERS | {
+_HEADERS = _EVERY_PAGE | {
     # Elements are made one by one: a text never becomes markup, which the browser checks.
     "content-security-policy": _content_policy()
     + "; require-trusted-types-for 'script'; trusted-types 'none'",
