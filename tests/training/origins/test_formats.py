@@ -516,7 +516,7 @@ def test_a_lightgbm_text_is_read_with_either_line_end(tmp_path: Path, line_end: 
         (
             "pandas_categorical:null",
             'pandas_categorical:[["x"]]',
-            "found categories of a pandas frame (['x'])",
+            "which features are the 1 categories of the pandas frame, found 0",
         ),
     ],
 )

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 import xgboost
 
+from localrank.artifact import load
 from localrank.errors import InvalidData
+from localrank.features.feature import Feature
+from localrank.registry.versions import Registry
 from localrank.scorers import LinearScorer, StumpScorer, TreesScorer
 from localrank_training.origins import read_model
 from localrank_training.origins.asking import scores_here
 from localrank_training.origins.checking import check, made_queries
+from localrank_training.origins.importing import publish
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -356,14 +360,41 @@ def test_splits_on_categories_are_refused_with_a_way_out(
     ):
         read_model(path)
 
-    frame["kind"] = frame["kind"].astype("category")
+
+def test_categories_of_a_pandas_frame_rank_by_their_values_as_lightgbm_does(
+    tmp_path: Path, documents: Matrix, labels: Any
+) -> None:
+    import pandas as pd
+
+    kinds = np.array(["b", "a", "d", "c"])[labels]
+    frame = pd.DataFrame(
+        {"bm25": documents[:, 0], "kind": kinds, "sale": labels % 2 == 0, "size": labels + 40}
+    )
+    frame.loc[::7, "kind"] = None
+    frame = frame.astype({"kind": "category", "size": "category"})
+    settings = {"verbosity": -1, "num_threads": 1, "min_data_per_group": 1}
+    booster = lightgbm.train(settings, lightgbm.Dataset(frame, labels, params=settings), 20)
     text = tmp_path / "model.txt"
-    lightgbm.train(
-        {"verbosity": -1}, lightgbm.Dataset(frame, labels, params={"verbosity": -1}), 2
-    ).save_model(text)
-    with pytest.raises(
-        InvalidData, match="LightGBM: expected features that are numbers, found categories of a pandas"
-    ):
+    booster.save_model(text)
+
+    imported = publish(Registry(tmp_path / "models"), "web", read_model(text), text)
+
+    assert imported.check is not None
+    assert not imported.check.deviation
+    ranker = load(imported.reference.path).ranker
+    kind, size = (ranker.contract.special[name] for name in ("kind", "size"))
+    assert Feature("kind", "category", ("a", "b", "c", "d"), missing="constant") == kind
+    assert Feature("size", "category", ("40", "41", "42", "43"), missing="constant") == size
+    asked = frame.astype({"kind": object, "sale": float, "size": int})
+    np.testing.assert_array_equal(booster.predict(frame), ranker.rank(asked).scores)
+    # A value that it did not know goes where none goes.
+    new, none = asked.assign(kind="new"), asked.assign(kind=None)
+    np.testing.assert_array_equal(ranker.rank(new).scores, ranker.rank(none).scores)
+    # A column that no tree uses may be of either kind.
+    content = text.read_text()
+    infos = next(line for line in content.splitlines() if line.startswith("feature_infos="))
+    text.write_text(content.replace(infos, infos.rsplit(" ", 1)[0] + " none"))
+    with pytest.raises(InvalidData, match="which features are the 2 categories of the pandas frame, found 1"):
         read_model(text)
 
 

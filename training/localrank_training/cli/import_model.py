@@ -85,7 +85,13 @@ def import_model(
     queries = None
     if data is not None:
         with progress() as advance:
-            queries = read([data], progress=advance, n_features=model.n_features, columns=columns, say=say)
+            queries = read(
+                [data],
+                progress=advance,
+                n_features=model.n_features,
+                columns=columns.of(model.features),
+                say=say,
+            )
     done = publish(
         registry,
         name,

@@ -38,7 +38,10 @@ def made_queries(model: OriginModel, seed: int = 0) -> list[Matrix]:
     documents = np.empty((sum(lengths), model.n_features), np.float32)
     thresholds = _thresholds(model)
     for feature in range(model.n_features):
-        values = _values(thresholds.get(feature, np.zeros(0)), rng)
+        if feature in model.categories:
+            values = np.arange(len(model.categories[feature]) + 1, dtype=np.float32)
+        else:
+            values = _values(thresholds.get(feature, np.zeros(0)), rng)
         documents[:, feature] = rng.choice(values, len(documents))
     if model.missing == "nan":
         documents[rng.random(documents.shape) < _MISSING] = np.nan

@@ -13,7 +13,6 @@ from localrank import probe
 from localrank.artifact import Provenance
 from localrank.errors import InvalidData
 from localrank.features.contract import FeatureContract
-from localrank.features.feature import Feature
 from localrank.points.representation import NoRepresentation
 from localrank.ranker import Ranker
 from localrank.routing.router import GlobalRouter
@@ -115,7 +114,7 @@ def _ranker(model: OriginModel, data: QuerySet | None) -> tuple[Ranker, list[Mat
         queries = made_queries(model)
         lengths: Sequence[int] = [len(query) for query in queries]
         contract = FeatureContract.learn(
-            np.concatenate(queries), lengths, names=names, missing=model.missing, normalise="none"
+            np.concatenate(queries), lengths, features=model.features, missing=model.missing, normalise="none"
         )
         contract = replace(contract, quantiles=_widened(contract.quantiles, model))
         return Ranker(contract, NoRepresentation(), GlobalRouter(), (), model.scorer), queries
@@ -130,11 +129,14 @@ def _ranker(model: OriginModel, data: QuerySet | None) -> tuple[Ranker, list[Mat
         missing=model.missing,
         normalise="none",
     )
-    if contract.names != names:
-        features = tuple(Feature(name, missing=model.missing) for name in names)
-        data = aligned(data, replace(contract, features=features))
+    if contract.names != names or data.special or model.categories:
+        data = aligned(data, replace(contract, features=model.features))
         contract = FeatureContract.learn(
-            data.documents, data.lengths.tolist(), names=names, missing=model.missing, normalise="none"
+            data.documents,
+            data.lengths.tolist(),
+            features=model.features,
+            missing=model.missing,
+            normalise="none",
         )
     ranker = Ranker(contract, NoRepresentation(), GlobalRouter(), (), model.scorer)
     return ranker, list(data.clouds())

@@ -7,17 +7,23 @@ Files that were saved after early stopping hold the rounds up to the best only.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidData
+from localrank.features.feature import spelled
 from localrank_training.learners.forests import from_lightgbm
 from localrank_training.origins.model import OriginModel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def read(text: str) -> OriginModel:
     """Read the model.
 
     Raises:
-        InvalidData: it is cut off, gives several scores, has linear models in its leaves, or needs texts as categories.
+        InvalidData: it is cut off, gives several scores, has linear models in its leaves, or does not say which features
+            are its categories.
     """
     text = text.replace("\r\n", "\n")
     scorer = from_lightgbm(text)
@@ -26,7 +32,6 @@ def read(text: str) -> OriginModel:
         raise InvalidData("LightGBM: expected 'end of parameters', found the end of the file: it is cut off")
     head = text.split("\nTree=", 1)[0]
     fields = dict(line.split("=", 1) for line in head.split("\n") if "=" in line)
-    _refuse_texts(text)
     names = tuple(fields.get("feature_names", "").split(" ")) if fields.get("feature_names") else None
     n_features = _count(fields.get("max_feature_idx"), names, scorer.n_features)
     averaged = "average_output" in head.split("\n")
@@ -39,6 +44,7 @@ def read(text: str) -> OriginModel:
         # A mean of trees is a sum of smaller leaves here, which rounds in another place.
         tolerance=1e-12 if averaged else 0.0,
         ranges=_ranges(fields.get("feature_infos", ""), n_features),
+        categories=_categories(text, fields.get("feature_infos", "").split(" ")),
     )
 
 
@@ -54,19 +60,35 @@ def _count(highest: str | None, names: tuple[str, ...] | None, used: int) -> int
     return count
 
 
-def _refuse_texts(text: str) -> None:
+def _categories(text: str, infos: Sequence[str]) -> dict[int, tuple[str, ...]]:
+    """Return the values of each category of a pandas frame; their positions are the codes that the trees were grown on.
+
+    The line at the end has one list for each column of categories, in the order of the columns. Which columns these are,
+    ``feature_infos`` says: ``[low:high]`` is a number, ``0:2:1`` a category, and ``none`` an unused column of either kind.
+    """
     last = text.rstrip("\n").rsplit("\n", 1)[-1]
     if not last.startswith("pandas_categorical:"):
-        return
+        return {}
     try:
-        categories = json.loads(last.partition(":")[2])
+        listed = json.loads(last.partition(":")[2]) or []
     except json.JSONDecodeError:
-        categories = None
-    if categories:
+        listed = []
+    try:
+        values = [tuple(str(spelled(value)) for value in one) for one in listed]
+    except TypeError as error:
+        raise InvalidData(f"LightGBM: pandas_categorical: expected lists of values, found {error}") from None
+    columns = [at for at, info in enumerate(infos) if not info.startswith("[") and info != "none"]
+    if values and len(columns) != len(values):
         raise InvalidData(
-            f"LightGBM: expected features that are numbers, found categories of a pandas frame ({categories[0]!r}); "
-            "encode them as numbers before training, as the service takes numbers only"
+            f"LightGBM: expected to find which features are the {len(values)} categories of the pandas frame, found "
+            f"{len(columns)} that the trees use; leave unused columns out and train again"
         )
+    for one in values:
+        if len(set(one)) < len(one):
+            raise InvalidData(
+                "LightGBM: expected different values of a category, found two with the same spelling"
+            )
+    return dict(zip(columns, values, strict=True)) if values else {}
 
 
 def _ranges(infos: str, n_features: int) -> tuple[tuple[float, float] | None, ...] | None:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from localrank.arrays import one_line
+from localrank.features.feature import Feature
 from localrank.scorers import TreesScorer
+from localrank_training.data.queries import default_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from localrank.features.feature import Missing
     from localrank.scorers import Scorer
@@ -124,6 +126,7 @@ class OriginModel:
             which it does not.
         notes: what somebody who imports it should know.
         content: of the file.
+        categories: by the position of a feature the values that its codes stand for, if it is a category.
     """
 
     format: str
@@ -137,5 +140,17 @@ class OriginModel:
     ranges: tuple[tuple[float, float] | None, ...] | None = None
     notes: tuple[str, ...] = ()
     content: bytes = field(default=b"", repr=False)
+    categories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What a document must have."""
+        names = self.names or default_names(self.n_features)
+        return tuple(
+            Feature(name, "category", self.categories[at])
+            if at in self.categories
+            else Feature(name, missing=self.missing)
+            for at, name in enumerate(names)
+        )
 
     __repr__ = one_line
