@@ -56,6 +56,7 @@ BENCHMARKS = {
     "kernels": Benchmark(),
     "loading": Benchmark(short=()),
     "propensities": Benchmark(),
+    "unbiased": Benchmark(),
     "loading_models": Benchmark(short=("--queries", "20000", "--features", "136")),
     "metrics": Benchmark(short=()),
     "ranksvm": Benchmark(),
