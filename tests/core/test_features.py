@@ -151,3 +151,37 @@ def test_frames_and_lists_hold_values(contract: FeatureContract, make: Any) -> N
 def test_a_value_that_training_did_not_know_is_out_of_range(contract: FeatureContract) -> None:
     assert 1 == contract.out_of_range(DOCUMENTS)
     assert contract.grown(DOCUMENTS, [4], 4, 1).quantiles.shape == contract.quantiles.shape
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, None])
+def test_documents_may_leave_the_features_of_the_query_out(contract: FeatureContract, make: Any) -> None:
+    columns = {"price": [5.0, 7.0, 1.0, 2.0], "brand": ["nike", "7", "new", None]}
+    rows = list(map(list, zip(columns["brand"], columns["price"], strict=True)))
+    expected = contract.cloud(DOCUMENTS).raw
+
+    short = contract.cloud(rows if make is None else make(columns), {"segment": "desk"})
+    codes = contract.cloud(np.delete(DOCUMENTS, 1, 1), {"segment": "desk"})
+    blank = DOCUMENTS.copy()
+    blank[1:, 1] = np.nan
+
+    for found in (short, codes, contract.cloud(blank), contract.cloud(blank, {"segment": "desk"})):
+        np.testing.assert_array_equal(expected, found.raw)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"segment": "mobile"}, "'segment' of document 0 is 'desk'; expected 'mobile'"),
+        ({"segment": [1]}, "'segment' of the query: expected a text"),
+        (
+            {"price": 1},
+            "'price' is a feature of documents of the model; its features of the query are: 'segment'",
+        ),
+        ({"hour": 1}, "'hour' is no feature of the model"),
+    ],
+)
+def test_what_is_no_value_of_the_query_is_refused(
+    contract: FeatureContract, query: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidDocuments, match=said):
+        contract.cloud(DOCUMENTS, query)

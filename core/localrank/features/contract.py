@@ -297,7 +297,8 @@ class FeatureContract:
             InvalidDocuments: something is no number, or the names of the columns are no names of features.
             ContractMismatch: a feature of the model is not among the columns.
         """
-        if type(documents) is np.ndarray and documents.dtype == np.float32 and documents.ndim == 2:
+        is_matrix = type(documents) is np.ndarray and documents.dtype == np.float32 and documents.ndim == 2
+        if is_matrix and not of_query:
             return np.ascontiguousarray(documents), ()
         columns = columns_of(documents)
         names = None if columns is None else names_of(columns)
