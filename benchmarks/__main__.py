@@ -75,6 +75,7 @@ BENCHMARKS = {
     ),
     # Quality, of queries whose kinds are known and of real ones.
     "synthetic": Benchmark(),
+    "shop": Benchmark(short=("--short",), writes=True),
     "default_costs": Benchmark(real_data=True, writes=True),
     "shrinkage": Benchmark(real_data=True),
     "local_against_global": Benchmark(real_data=True),

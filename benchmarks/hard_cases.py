@@ -1,12 +1,14 @@
 """Where a recipe can go wrong: planted kinds, nothing to find, bad data, few queries. Each has a gate.
 
     python -m benchmarks.hard_cases false_openings [--draws 200]
+    python -m benchmarks.hard_cases false_kinds [--draws 200]
     python -m benchmarks.hard_cases power [--draws 10]
     python -m benchmarks.hard_cases planted [--draws 3]
     LOCALRANK_DATA=… python -m benchmarks.hard_cases few_queries [--draws 12]
     LOCALRANK_DATA=… python -m benchmarks.hard_cases bad_data [--draws 1]
 
 - `false_openings`: how often local models are let through on small sets of one kind; at most 5 %.
+- `false_kinds`: the same where three features of the query say nothing: two name kinds, one is a number.
 - `power`: how often on sets of four kinds, by how far apart the kinds are.
 - `planted`: the default against models that know the kinds: at most .005 worse if the shape of a query shows its kind, and at
   most .002 worse than RankSVM if it does not, or if there is one kind.
@@ -16,7 +18,8 @@
   redrawn; not inferior to RankSVM by .002. RankSVM takes the feature's median for a missing value.
 
 Figures are means of MAP and NDCG@10 over queries with a relevant document. Real sets are read from the partitions S1 to S4
-only. `false_openings` and `power` train the local member alone: the gate looks at no other.
+only. `false_openings`, `false_kinds` and `power` train the local member alone, and every second set of `false_kinds` a few
+trees beside it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from benchmarks import results
 from benchmarks.contestants import CONTESTANTS, figures_of
 from benchmarks.folds import data_dir, shuffled
 from benchmarks.quality import MARGIN, development_splits
+from localrank.features.feature import Feature
 from localrank_training.data.reading import read
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.evaluation.comparisons import lower_bound
@@ -49,12 +53,13 @@ if TYPE_CHECKING:
 
 OPENINGS, KNOWING, UNKNOWING, WORST = 0.05, 0.005, 0.002, 0.005
 _SMALL = (30, 60, 120)
+_FEW_TREES = {"method": "gbrt", "blocks": "raw", "num_iterations": 40, "members": 1, "min_data_in_leaf": 5}
 
 
-def opened(queries: QuerySet) -> bool:
+def opened(queries: QuerySet, *, trees: bool = False) -> bool:
     """Tell whether the default lets local models through."""
     config = TrainingConfig.read(overrides=["learner.local=1"])
-    alone = {"members": [MEMBERS[LOCAL - 1]], "local": 1}
+    alone = {"members": [MEMBERS[LOCAL - 1], *([_FEW_TREES] if trees else [])], "local": 1}
     learner = replace(config.learner, settings={**config.learner.settings, **_settled(alone)})
     found = cross_fit(queries, config.replace(learner=learner))
     return found.localised is not None and found.localised.locality is not None
@@ -63,6 +68,33 @@ def opened(queries: QuerySet) -> bool:
 def _settled(table: Mapping[str, Any]) -> dict[str, Any]:
     made = TrainingConfig.from_tables({"learner": {"method": "blend", **table}})
     return dict(made.learner.settings)
+
+
+def false_kinds(draws: int) -> tuple[list[results.Row], bool]:
+    """Count openings on sets of one kind with features of the query that say nothing."""
+    rows: list[results.Row] = []
+    for n_queries in _SMALL:
+        found = []
+        for seed in range(draws * _SMALL.index(n_queries) // 3, draws * (_SMALL.index(n_queries) + 1) // 3):
+            recipe = Recipe(kinds=1, features=8, documents=(8, 20), noise=1.0)
+            queries = _with_kinds(synthesize(n_queries, recipe, seed=seed)[0], np.random.default_rng(seed))
+            found.append(opened(queries, trees=seed % 2 == 1))
+        rows.append({"queries": n_queries, "sets": len(found), "opened": int(sum(found))})
+    share = sum(row["opened"] for row in rows) / max(sum(row["sets"] for row in rows), 1)
+    return rows, share <= OPENINGS
+
+
+def _with_kinds(queries: QuerySet, rng: np.random.Generator) -> QuerySet:
+    """Add three features of the query: two of a few values, and a number."""
+    n = len(queries)
+    told = np.column_stack([rng.integers(2, size=n), rng.integers(4, size=n), rng.random(n)])
+    names = ("device", "segment", "hour")
+    return replace(
+        queries,
+        documents=np.column_stack([queries.documents, told[queries.query_of]]).astype(np.float32),
+        feature_names=(*queries.feature_names, *names),
+        special={name: Feature(name, scope="query") for name in names},
+    )
 
 
 def false_openings(draws: int) -> tuple[list[results.Row], bool]:
@@ -212,6 +244,7 @@ CHANGES: Mapping[str, Callable[..., QuerySet]] = {
 }
 CASES: Mapping[str, tuple[Callable[[int], tuple[list[results.Row], bool]], int]] = {
     "false_openings": (false_openings, 200),
+    "false_kinds": (false_kinds, 200),
     "power": (power, 10),
     "planted": (planted, 3),
     "few_queries": (few_queries, 12),

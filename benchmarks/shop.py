@@ -242,7 +242,8 @@ def _relative(frame: pd.DataFrame, encoded: Vector) -> Vector:
         spread = np.nanstd(some, axis=0)
         values[begin : begin + length] = (some - np.nanmean(some, axis=0)) / np.where(spread > 0, spread, 1.0)
         begin += length
-    return np.nan_to_num(values)
+    found: Vector = np.nan_to_num(values)
+    return found
 
 
 def _each_kind(tables: Tables) -> Vector:
@@ -272,7 +273,9 @@ def _lightgbm_encoded(tables: Tables) -> Vector:
 
 CONTENDERS: Mapping[str, Callable[[Tables], Vector]] = {
     "auto": _ours(),
-    "kind": _ours([f"clustering.column={KIND}"], "kind"),
+    "kind": _ours(
+        ["clustering.method=kind", f"clustering.column={KIND}", "clustering.shrink=[0.0, 0.1, 0.5, 2.0]"]
+    ),
     "global": _ours(method="global"),
     "each_kind": _each_kind,
     "lightgbm": _lightgbm,

@@ -50,6 +50,8 @@ STEPS = {
     "learner": "`[learner] method`",
     "routing": "`[routing] method`",
 }
+#: Clusterings that decide the other steps by themselves.
+_ALONE = ("none", "kind")
 #: Candidates for each new row of a covering array; the one that covers most is taken.
 _TRIED = 200
 
@@ -90,6 +92,8 @@ def config_of(
     Raises:
         InvalidConfiguration: the components do not go together.
     """
+    if combination.clustering == "kind":
+        clustering = {"column": "f1", **clustering}
     return TrainingConfig(
         representation=RepresentationSettings(combination.representation),  # type: ignore[arg-type]
         similarity=_similarity(combination.similarity),
@@ -117,7 +121,7 @@ def clustered() -> tuple[Combination, ...]:
     """Return the accepted combinations that have clusters, each with the first learner: any learner will do."""
     first = components()["learner"][0]
     return tuple(
-        one for one in every() if one.learner == first and one.clustering != "none" and accepted(one)
+        one for one in every() if one.learner == first and one.clustering not in _ALONE and accepted(one)
     )
 
 
@@ -181,7 +185,8 @@ A model is made of one component for each step. The configuration check says at 
 
 The tables say which two components occur together in an accepted combination. A – means that the two never go together,
 whatever the other steps are. `[clustering] method = "none"`, one global model, goes with every learner and routes nothing
-(`[routing] method = "global"`).
+(`[routing] method = "global"`). `[clustering] method = "kind"`, a model for each value of the feature `column`, goes with every
+learner too; the value names the cluster (`[routing] method = "kind"`).
 
 The tests train, publish, verify, load and serve every pair in the tables, and every learner with every component. The served
 rankings equal the offline rankings to the bit. {runs} runs cover all of these pairs

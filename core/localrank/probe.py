@@ -143,7 +143,7 @@ def choose(ranker: Ranker, candidates: Sequence[Matrix], count: int = 16) -> lis
 
 def _is_firm(route: Route) -> bool:
     """Whether the route would be the same on another processor."""
-    if route.fallback not in {None, "no_signature"}:
+    if route.fallback not in {None, "no_signature", "unknown_kind"}:
         return False
     return route.cluster is None or route.margin is None or route.margin > MARGIN
 

@@ -14,6 +14,7 @@ import numpy as np
 from localrank.artifact import Cluster, Provenance
 from localrank.features.contract import FeatureContract
 from localrank.points.gaussian import GaussianRepresentation
+from localrank.points.of_query import KindRepresentation, PcaQueryRepresentation, QueryRepresentation
 from localrank.points.signature import SIMILARITIES, PcaRepresentation, Signatures
 from localrank.points.similarity import QueryMap
 from localrank.points.vectors import (
@@ -32,6 +33,7 @@ from localrank.routing.routers import (
     CentroidRouter,
     ClassifierRouter,
     FusionRouter,
+    KindRouter,
     LshRouter,
     MedoidRouter,
     OverlapRouter,
@@ -173,6 +175,9 @@ ROUTER_EXAMPLES: dict[str, Callable[..., Router]] = {
     "centroid": _centroids,
     "classifier": lambda points, clusters: ClassifierRouter(*_weights(points, clusters)),
     "exact": ExactRouter,
+    "kind": lambda points, clusters: KindRouter(
+        np.array([points.values[clusters == c][0, 0] for c in range(_CLUSTERS)])
+    ),
     "fusion": lambda points, clusters: FusionRouter(*_weights(points, clusters)),
     "lsh": lambda signatures, clusters: LshRouter(
         signatures,
@@ -205,6 +210,13 @@ def _takes_vectors(strategy: str) -> bool:
     return ROUTERS[strategy].takes is VectorPoints
 
 
+def _of_kind(query: np.ndarray, kind: int) -> np.ndarray:
+    """Return the documents with the number of a kind as a feature of the query."""
+    found = query.copy()
+    found[:, 1] = kind
+    return found
+
+
 def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -> Ranker:
     """Return a ranker of three clusters (none for ``global``)."""
     random = np.random.default_rng(seed)
@@ -213,7 +225,10 @@ def example_ranker(strategy: str = "lsh", kind: str = "linear", seed: int = 0) -
         np.concatenate(queries), [len(query) for query in queries], normalise="none"
     )
     representation: Representation = PcaRepresentation(2)
-    if _takes_vectors(strategy):
+    if strategy == "kind":
+        representation = KindRepresentation(1)
+        queries = [_of_kind(query, number % _CLUSTERS) for number, query in enumerate(queries)]
+    elif _takes_vectors(strategy):
         representation = MeanRepresentation()
         queries = [query + 3 * (number % _CLUSTERS) for number, query in enumerate(queries)]
     points = representation.of_all(map(contract.cloud, queries))
@@ -239,6 +254,8 @@ def sharing_ranker(seed: int = 0) -> Ranker:
     return replace(example_ranker("lsh", seed=seed), scorers=(*own, whole), global_scorer=whole)
 
 
+#: Two numbers of the query.
+OF_QUERY = (np.array([1, 2]), np.zeros(2, np.int64), np.zeros(2), np.array([1.0, 2.0]), 2)
 #: Every representation but signatures, which all other rankers here have, with a similarity that takes its points.
 REPRESENTATION_EXAMPLES: dict[str, tuple[Representation, str]] = {
     "vectors": (MeanRepresentation(), "euclidean"),
@@ -249,6 +266,9 @@ REPRESENTATION_EXAMPLES: dict[str, tuple[Representation, str]] = {
         TopScoresPcaRepresentation(np.ones(N_FEATURES), np.eye(N_FEATURES)[:2], 4),
         "euclidean",
     ),
+    "value": (KindRepresentation(1), "euclidean"),
+    "query": (QueryRepresentation(*OF_QUERY), "euclidean"),
+    "pca+query": (PcaQueryRepresentation(*OF_QUERY, 2), "euclidean"),
     "gaussian": (GaussianRepresentation(np.eye(N_FEATURES), 0.5), "kl"),
     "gaussian_kernel": (GaussianRepresentation(np.eye(N_FEATURES), 0.25), "bhattacharyya"),
 }

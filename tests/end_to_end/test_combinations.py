@@ -25,7 +25,7 @@ from localrank_training.publishing.publish import publish
 from localrank_training.run.train import train
 from localrank_training.settings.steps import MODEL_PER_QUERY, SelectionSettings
 from tests.end_to_end.serving import serving
-from tests.training.kinds import two_kinds
+from tests.training.kinds import named, two_kinds
 from tools.combinations import (
     Combination,
     accepted,
@@ -194,8 +194,8 @@ def test_the_page_is_made_from_the_check() -> None:
 def test_what_is_served_is_what_was_trained(rows: Sequence[Combination], tmp_path: Path) -> None:
     models = tmp_path / "models"
     registry = Registry(models)
-    queries, validation = two_kinds(40, n_docs=12), two_kinds(12, n_docs=12, seed=1)
-    asked = [*two_kinds(3, n_docs=12, seed=2).clouds(), np.ones((1, 5), np.float32)]
+    queries, validation = named(two_kinds(40, n_docs=12)), named(two_kinds(12, n_docs=12, seed=1))
+    asked = [*named(two_kinds(3, n_docs=12, seed=2)).clouds(), np.ones((1, 6), np.float32)]
     for number, row in enumerate(rows):
         with threadpool_limits(1):
             trained = train(queries, settled(row), validation=validation)

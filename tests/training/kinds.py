@@ -6,8 +6,11 @@ the third too, but backwards: one model for both cannot be right, one for each c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from localrank.features.feature import Feature
 from localrank_training.data.queries import QuerySet
 
 
@@ -27,4 +30,15 @@ def two_kinds(n_queries: int = 24, n_docs: int = 15, seed: int = 0) -> QuerySet:
         query_ids=tuple(f"q{i}" for i in range(n_queries)),
         feature_names=tuple(f"f{i + 1}" for i in range(5)),
         lines=np.arange(n_queries * n_docs),
+    )
+
+
+def named(queries: QuerySet) -> QuerySet:
+    """Return the queries with a feature of the query, ``kind``, that says which of two kinds each is of."""
+    kind = (np.arange(len(queries)) % 2).astype(np.float32)[queries.query_of]
+    return replace(
+        queries,
+        documents=np.column_stack([queries.documents, kind]),
+        feature_names=(*queries.feature_names, "kind"),
+        special={"kind": Feature("kind", scope="query")},
     )

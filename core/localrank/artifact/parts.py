@@ -18,6 +18,7 @@ from localrank.artifact.arrays import DTYPES
 from localrank.artifact.manifest import MANIFEST
 from localrank.errors import ArtifactCorrupt, InvalidConfiguration, PublishFailed
 from localrank.points.gaussian import GaussianPoints, GaussianRepresentation
+from localrank.points.of_query import KindRepresentation, PcaQueryRepresentation, QueryRepresentation
 from localrank.points.representation import NoRepresentation
 from localrank.points.signature import PcaRepresentation, Signatures
 from localrank.points.similarity import QueryMap
@@ -51,6 +52,9 @@ REPRESENTATIONS: dict[str, type[Representation]] = {
         TopDocumentsRepresentation,
         TopScoresPcaRepresentation,
         GaussianRepresentation,
+        KindRepresentation,
+        QueryRepresentation,
+        PcaQueryRepresentation,
     )
 }
 #: The points and tables that a representation or a router may hold, by name.

@@ -19,7 +19,8 @@ class Route(NamedTuple):
             was compared. If not all training queries were compared, but the similarity is that of an exact scan, the
             margin is at least the margin of the exact scan.
         candidates: how many training queries were compared.
-        fallback: why this is not what the strategy promises: ``no_signature``, ``no_candidates``, or ``None``.
+        fallback: why this is not what the strategy promises: ``no_signature``, ``no_candidates``, ``unknown_kind``, or
+            ``None``.
         local: false if the cluster's scorer is the global one, or there is no cluster. `Ranker.rank` tells.
         shares: ``[n_clusters]`` the weight of each cluster's scorer, for fusion; empty if one cluster answers alone.
         standard: whether each cluster's scores get mean 0 and deviation 1 within the list before shares weigh them.

@@ -20,6 +20,8 @@ weights :math:`w_c` and intercepts :math:`b_c` that training learned,
 The one sends the query to the most probable cluster ("selective cluster" [kuzi2019]). The other adds the scores of all
 clusters, weighted by their probability ("cluster fusion"). The similarity of their routes is the probability of the
 cluster, the margin what it is ahead of the next.
+
+`KindRouter` compares nothing: the value of one feature of the query names the cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from localrank.arrays import INTEGERS, Layout, below, between, one_line
+from localrank.arrays import INTEGERS, Layout, below, between, finite, one_line
 from localrank.errors import InvalidConfiguration
 from localrank.points.signature import Signatures
 from localrank.points.similarity import measure_of
@@ -43,7 +45,7 @@ from localrank.routing.search import search_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localrank.arrays import Indices, ShortInts, Vector
+    from localrank.arrays import Indices, Matrix, ShortInts, Vector
     from localrank.points.representation import Point, Points
     from localrank.points.signature import Signature
     from localrank.points.vectors import VectorPoint
@@ -397,6 +399,46 @@ class FusionRouter(_Predicting):
         )
 
 
+#: Why the global scorer answered a query of a model that has a cluster for each kind.
+UNKNOWN_KIND = "unknown_kind"
+
+
+@dataclass(frozen=True, eq=False)
+class KindRouter(WithoutQueries):
+    """Send a query to the cluster of its kind, the value of one feature of the query.
+
+    A value without a cluster, because training saw too few queries of it or none, goes to the global scorer.
+
+    Attributes:
+        values: ``[n_clusters]`` the value of each cluster.
+    """
+
+    values: Matrix
+
+    strategy: ClassVar[str] = "kind"
+    takes: ClassVar[type[Points] | None] = VectorPoints
+    layout: ClassVar[Mapping[str, Layout | str]] = {"values": Layout(("float32",), ("clusters",), finite)}
+
+    __repr__ = one_line
+
+    def route(self, point: Point, /) -> Route:
+        if not point.known:
+            return Route(self.strategy, None, fallback=UNKNOWN_KIND, local=False)
+        cluster = self._clusters.get(float(cast("VectorPoint", point).values[0]))
+        return Route(self.strategy, cluster, fallback=UNKNOWN_KIND if cluster is None else None)
+
+    @property
+    def compares(self) -> None:
+        return None
+
+    def nearest(self, point: Point, n_clusters: int, /) -> None:  # noqa: ARG002
+        return None
+
+    @cached_property
+    def _clusters(self) -> dict[float, int]:
+        return {value: cluster for cluster, value in enumerate(self.values.tolist())}
+
+
 def _likeliest(shares: Vector) -> tuple[int, float, float | None]:
     """Return the most probable cluster, its probability, and its lead over the next cluster."""
     first, *others = np.argsort(-shares, kind="stable")[:2].tolist()
@@ -415,5 +457,6 @@ ROUTERS: dict[str, type[Router]] = {
         OverlapRouter,
         ClassifierRouter,
         FusionRouter,
+        KindRouter,
     )
 }

@@ -19,6 +19,7 @@ const STAGES = ["decode", "wait", "sign", "route", "score", "order", "explain", 
 const RUNGS = { global: "the global scorer", first_trees: "the first trees", request_order: "the order of the request", feature_order: "the order of a feature" };
 const FALLBACKS = {
   no_signature: "no signature: one document, or all alike", no_candidates: "no candidates in the hash tables",
+  unknown_kind: "a kind without a cluster",
   low_similarity: "guard: too unlike its cluster", low_margin: "guard: hardly nearer than to the next cluster", far_outside: "guard: values far out of range",
 };
 /** The largest number of clusters that have a row. */

@@ -11,6 +11,7 @@ import { clusterName, state } from "./state.js";
 
 const FALLBACKS = {
   no_signature: "The query has no signature (one document, or all alike), so the global scorer answered.",
+  unknown_kind: "No cluster is for queries of this kind, so the global scorer answered.",
   no_candidates: "The hash tables held no similar query, so the clusters' exemplars were compared.",
 };
 

@@ -12,13 +12,12 @@ import pytest
 from localrank.errors import InvalidConfiguration, InvalidData
 from localrank.scorers import LinearScorer
 from localrank.scorers.combination import standardised
-from localrank_training.grouping.prototypes import Locality
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.catalogue import make
 from localrank_training.learners.lesson import Lesson
 from localrank_training.learners.linear import LeastSquares
 from localrank_training.learners.notes import collected
-from localrank_training.learners.out_of_fold import OutOfFold, Tried, parts_of
+from localrank_training.learners.out_of_fold import OutOfFold, parts_of
 from localrank_training.learners.seen import scores_of
 
 if TYPE_CHECKING:
@@ -244,31 +243,6 @@ def test_a_blend_continues_blends_only(queries: QuerySet) -> None:
         InvalidConfiguration, match="blend: towards: expected a blend, found a scorer of kind 'linear'"
     ):
         blend().fit(Lesson(queries, towards=linear))
-
-
-def test_local_candidates_must_stand_out(queries: QuerySet) -> None:
-    """Of three candidates the last two are local; the better of them gains a hair, and not by enough."""
-    found = scored_by(blend(), Lesson(queries))
-    (scores,) = found.tried[0].scores
-    perfect = found.labels + 0.01 * scores
-    learners = found.tried[0].learners * 3
-
-    def chosen(local: float, gate: float) -> int:
-        mixed = (1 - local) * scores + local * perfect
-        tried = Tried(
-            0,
-            learners,
-            np.stack([scores, scores, mixed]),
-            np.zeros(3),
-            np.zeros(3),
-            (Locality(0.1, 0.0), Locality(0.1, 1.0)),
-            gate,
-        )
-        return found.with_member(0, tried).choose(np.ones(len(queries), np.bool_))[0]
-
-    assert chosen(0.0, 0.0) == 0
-    assert chosen(0.9, 2.0) == 2
-    assert chosen(0.9, 1000.0) == 0
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,12 @@ def with_clusters(sizes: list[int], own: list[int] | None, **more: Any) -> Any:
 
 LIKENESS = SimpleNamespace(
     localised=SimpleNamespace(
-        gain=gain(0.02, (0.01, 0.03)), random=gain(-0.005, None), locality=object(), agreement=0.345
+        by="shape",
+        gain=gain(0.02, (0.01, 0.03)),
+        random=gain(-0.005, None),
+        locality=object(),
+        agreement=0.345,
+        ways=(),
     )
 )
 MAP = drawn([0, 3, 4, 8, 9, 11], [0, 1, 2] * 4)

@@ -64,6 +64,14 @@ def train(
         str | None, typer.Option(help="A TOML file; its settings override those of --method.")
     ] = None,
     learner: Learner = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A feature of the query that names its kind: each value gets a model of its own.",
+            show_default=False,
+        ),
+    ] = None,
     overrides: Overrides = None,
     budget: Annotated[
         float | None,
@@ -152,6 +160,7 @@ def train(
       localrank train data/ data/october.txt --name web --warm web
       localrank train october.csv --name web --like web@3
       localrank train log.csv --label grade --qid query --ignore url_id
+      localrank train log.csv --query-feature hour,device --kind segment
       localrank train data/train.txt --report report.html --learning-curve
     """
     from localrank.artifact import load
@@ -165,7 +174,9 @@ def train(
     from localrank_training.settings.config import DATA, TrainingConfig, annotated, read_tables
 
     # Errors in the options are reported before the work.
-    overrides = [*(overrides or ()), *_limits(budget, latency_budget)]
+    overrides = [*_kinds(kind), *(overrides or ()), *_limits(budget, latency_budget)]
+    if kind is not None:
+        columns = replace(columns, query_feature=tuple(dict.fromkeys((*columns.query_feature, kind))))
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
     if like is not None:
@@ -319,6 +330,19 @@ def _limits(budget: float | None, latency: int | None) -> list[str]:
             raise typer.BadParameter(f"expected more than 0, found {value:g}", param_hint=option)
         settings.append(f"{name}={value}")
     return settings
+
+
+def _kinds(column: str | None) -> list[str]:
+    """Return the settings of a model for each value of a column."""
+    if column is None:
+        return []
+    from localrank_training.settings.config import value_text
+
+    return [
+        "clustering.method=kind",
+        f"clustering.column={value_text(column)}",
+        "clustering.shrink=[0.0, 0.1, 0.5, 2.0]",
+    ]
 
 
 def _check_promotion(*, promote: bool, if_better: bool) -> None:

@@ -115,13 +115,17 @@ def _flips(ranker: Ranker, queries: QuerySet, seed: int) -> dict[str, list[bool]
     clouds = [documents for documents in queries.clouds() if len(documents)]
     own = [_cluster(ranker, documents) for documents in clouds]
     found = {}
-    codes = [at for at, feature in enumerate(ranker.contract.features) if feature.kind == "category"]
+    features = ranker.contract.features
+    codes = [at for at, feature in enumerate(features) if feature.kind == "category"]
+    # What is said of the query does not change with its documents.
+    told = [at for at, feature in enumerate(features) if feature.scope == "query"]
 
     def changed(change: Callable[[Matrix, np.random.Generator], Matrix], documents: Matrix) -> Matrix:
         values = change(documents, random)
-        if codes:
+        if codes or told:
             values = values.copy()
             values[:, codes] = np.round(values[:, codes])  # a code has no last digit
+            values[:, told] = documents[:1, told]
         return values
 
     for name, change in CHANGES.items():

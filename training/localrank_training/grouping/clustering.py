@@ -272,9 +272,13 @@ def around(prototypes: Indices, points: Points, locality: Locality, similarity: 
     """Return the clustering of prototypes: a query's cluster is the nearest one, and every query teaches every model."""
     similarities = similarities_to(points, prototypes, similarity)
     labels = np.where(np.asarray(points.known), similarities.argmax(axis=1), NO_CLUSTER)
-    everything = np.arange(len(points))
-    lessons = tuple(Weighted(everything, weights) for weights in local_weights(similarities, locality))
-    return Clustering(labels, lessons, prototypes)
+    return Clustering(labels, softened(similarities, locality), prototypes)
+
+
+def softened(similarities: Vector, locality: Locality) -> tuple[Weighted, ...]:
+    """Return the lessons of models that learn from every query, from near ones more; see `local_weights`."""
+    everything = np.arange(len(similarities))
+    return tuple(Weighted(everything, weights) for weights in local_weights(similarities, locality))
 
 
 def _prototypes(

@@ -38,18 +38,19 @@ _TWINS = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """How local the models of prototypes are.
+    """How local the models of prototypes or kinds are.
 
     Attributes:
-        share: of the queries that are near a prototype.
+        share: of the queries that are near a prototype; `None` for kinds: near are those of the same kind.
         shrink: how much all queries count besides, against 1 for the near ones.
     """
 
-    share: float
+    share: float | None
     shrink: float
 
     def __str__(self) -> str:
-        return f"share = {self.share:g}, shrink = {self.shrink:g}"
+        near = "" if self.share is None else f"share = {self.share:g}, "
+        return f"{near}shrink = {self.shrink:g}"
 
 
 def choose_prototypes(points: Points, wanted: int, *, sample: int, seed: int, similarity: str) -> Indices:
@@ -81,11 +82,18 @@ def similarities_to(points: Points, prototypes: Indices, similarity: str) -> Vec
 
 
 def local_weights(similarities: Vector, locality: Locality) -> Vector:
-    """Return ``[n_prototypes, n_queries]`` how much each query counts for each prototype, 1 on average."""
+    """Return ``[n_prototypes, n_queries]`` how much each query counts for each prototype, 1 on average.
+
+    Args:
+        similarities: ``[n_queries, n_prototypes]``; of kinds 1 and 0.
+        locality: how local.
+    """
     n_queries = len(similarities)
     known = np.isfinite(similarities).all(axis=1)
     near = np.zeros((similarities.shape[1], n_queries))
-    if known.any():
+    if locality.share is None:
+        near[:, known] = similarities[known].T
+    elif known.any():
         values = similarities[known]
         threshold = np.quantile(values, 1.0 - locality.share, axis=0)
         width = _SOFTNESS * values.std(axis=0)

@@ -15,6 +15,7 @@ from localrank.errors import InvalidConfiguration, did_you_mean
 from localrank.features.principal import principal_variances
 from localrank.metrics import Judgements
 from localrank.points.gaussian import GaussianRepresentation
+from localrank.points.of_query import PcaQueryRepresentation, QueryRepresentation
 from localrank.points.signature import PcaRepresentation, choose_components
 from localrank.points.vectors import (
     MeanRepresentation,
@@ -28,7 +29,9 @@ from localrank.points.vectors import (
 from localrank_training.learners.best_feature import best_feature
 
 if TYPE_CHECKING:
-    from localrank.arrays import Bits, Vector
+    from collections.abc import Sequence
+
+    from localrank.arrays import Bits, Indices, Vector
     from localrank.points.representation import Representation
     from localrank_training.data.clouds import Clouds
     from localrank_training.settings.config import TrainingConfig
@@ -69,10 +72,43 @@ def make_representation(clouds: Clouds, config: TrainingConfig) -> Representatio
             return _top_documents(clouds, settings, config.selection.metric)
         case "top_scores_pca":
             return _top_scores_pca(clouds, settings)
+        case "query":
+            return QueryRepresentation(*_of_query(clouds, settings.features))
+        case "pca+query":
+            return PcaQueryRepresentation(
+                *_of_query(clouds, settings.features), _components(clouds, settings)
+            )
+    return PcaRepresentation(_components(clouds, settings))
+
+
+def _components(clouds: Clouds, settings: RepresentationSettings) -> int:
     if settings.components is not None:
-        return PcaRepresentation(settings.components)
+        return settings.components
     spectra = [principal_variances(cloud.normalised) for cloud in clouds]
-    return PcaRepresentation(choose_components(spectra, settings.share, settings.most))
+    return choose_components(spectra, settings.share, settings.most)
+
+
+def _of_query(clouds: Clouds, wanted: Sequence[str]) -> tuple[Indices, Indices, Vector, Vector, int]:
+    """Return positions, numbers of codes, means and deviations of features of the query, and the width of a point."""
+    features = clouds.contract.features
+    names = [one.name for one in features if one.scope == "query"]
+    if unknown := [name for name in wanted if name not in names]:
+        raise InvalidConfiguration(
+            f"[representation] features: no feature of the query {unknown[0]!r}{did_you_mean(unknown[0], names)}"
+        )
+    if not names:
+        raise InvalidConfiguration(
+            "[representation] method: expected features of the query, found none; name them with --query-feature"
+        )
+    columns = np.array([at for at, one in enumerate(features) if one.name in (wanted or names)], np.int64)
+    codes = np.array(
+        [features[at].absent + 1 if features[at].kind == "category" else 0 for at in columns], np.int64
+    )
+    rows = [cloud.raw[0, columns] for cloud in clouds if len(cloud)]
+    values = np.ma.masked_invalid(np.array(rows, np.float64).reshape(-1, len(columns)))
+    centre, scale = values.mean(axis=0).filled(0.0), values.std(axis=0).filled(0.0)
+    centre, scale = np.where(codes > 0, 0.0, centre), np.where((codes > 0) | (scale <= 0), 1.0, scale)
+    return columns, codes, centre, scale, int(np.maximum(codes, 1).sum())
 
 
 def pooled_covariance(clouds: Clouds) -> Vector:

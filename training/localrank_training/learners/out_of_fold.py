@@ -55,8 +55,7 @@ class Tried:
         scores: ``[n_candidates, n_docs]`` by models that had not learned from the document's query; standardised.
         seconds: ``[n_candidates]`` processor seconds of one fit, on average.
         microseconds: ``[n_candidates]`` of serving 100 documents, counted (`localrank_training.evaluation.latency`).
-        localities: how local the last candidates are; the others, which come first, are global.
-        gate: standard errors by which a local candidate must be better than the best global one.
+        localities: how local the candidates are; none if they are global.
     """
 
     position: int
@@ -65,15 +64,9 @@ class Tried:
     seconds: Vector
     microseconds: Vector
     localities: tuple[Locality, ...] = ()
-    gate: float = 0.0
-
-    @property
-    def free(self) -> int:
-        """How many candidates are global."""
-        return len(self.learners) - len(self.localities)
 
     def only(self, candidate: int) -> Tried:
-        """Return the member with one of its global candidates."""
+        """Return the member with one of its candidates."""
         return Tried(
             self.position,
             self.learners[candidate : candidate + 1],
@@ -163,21 +156,8 @@ class OutOfFold:
         return np.asarray((counted * np.nan_to_num(figures)).sum(axis=-1) / np.where(total > 0, total, 1.0))
 
     def choose(self, judged: Bits) -> tuple[int, ...]:
-        """Return the best candidate of every member by some queries; of equals the first.
-
-        Gated candidates come last. The best of them is taken only if it is better than the best of the others by
-        `Tried.gate` standard errors.
-        """
-        chosen = []
-        for one, figures in zip(self.tried, self.figures, strict=True):
-            means = self.mean(figures, judged)
-            best = int(np.argmax(means[: one.free]))
-            if one.free < len(means):
-                rival = one.free + int(np.argmax(means[one.free :]))
-                if self.stands_out(figures[rival] - figures[best], judged, one.gate):
-                    best = rival
-            chosen.append(best)
-        return tuple(chosen)
+        """Return the best candidate of every member by some queries; of equals the first."""
+        return tuple(int(np.argmax(self.mean(figures, judged))) for figures in self.figures)
 
     def stands_out(self, differences: Vector, judged: Bits, errors: float) -> bool:
         """Tell whether the mean of ``[n_queries]`` differences is above zero by more than ``errors`` standard errors."""

@@ -9,6 +9,7 @@ import numpy as np
 from localrank_training.evaluation.comparisons import interval_of
 from localrank_training.evaluation.latency import DOCUMENTS
 from localrank_training.evaluation.stability import IN_WORDS
+from localrank_training.grouping.kinds import SHAPE
 from localrank_training.report.html import Section, Table
 from localrank_training.report.parts import (
     INTERVALS,
@@ -270,11 +271,13 @@ def _said(report: TrainingReport, trained: Trained) -> str:
 
 
 def _control(found: Localised) -> list[Part]:
-    gains = [("by likeness", found.gain), ("at random", found.random)]
+    by = "likeness" if found.by == SHAPE else found.by
+    ways = [(f"by {name}", gain) for name, gain in found.ways if len(found.ways) > 1]
+    gains = [("chosen" if ways else f"by {by}", found.gain), *ways, ("at random", found.random)]
     used = "Local models are used" if found.locality is not None else "Local models are not used"
     plot = Plot(
         "The gain of local models",
-        f"Local models of similar queries gain {signed(found.gain.mean)}; those around random prototypes gain "
+        f"Local models by {by} gain {signed(found.gain.mean)}; those around random prototypes gain "
         f"{signed(found.random.mean)}. {used}.",
         x=Axis("prototypes", categories=[name for name, _ in gains]),
         y=Axis("gain over the global model, mean of MAP and NDCG@10"),
@@ -288,10 +291,14 @@ def _control(found: Localised) -> list[Part]:
     return [
         plot,
         (
-            "The gains are those of the one member that can be local, by itself. Local models are used if "
-            "they are better by two standard errors, or by the number of the setting `gate`. For "
-            f"{found.agreement:.1%} of the queries, the nearest other query belongs to the prototype that is "
-            "nearest to the query itself."
+            "The gains are those of the whole blend when one of its members is local. Local models are used if "
+            "the blend is better by two standard errors, or by the number of the setting `gate`."
+            + (
+                f" For {found.agreement:.1%} of the queries, the nearest other query belongs to the prototype that "
+                "is nearest to the query itself."
+                if found.by == SHAPE
+                else ""
+            )
         ),
     ]
 

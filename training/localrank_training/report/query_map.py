@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from localrank.points.similarity import QueryMap, all_pairs
+from localrank.points.similarity import MEASURES, QueryMap, all_pairs
 from localrank_training.data.clouds import Clouds
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def map_of(
     """
     labels = np.asarray(clusters)[: len(queries)]
     clustered = np.flatnonzero(labels >= 0)
-    if len(clustered) < 2 or not len(ranker.scorers):
+    # Kinds that a feature names are equal or not, so they have no places.
+    compared = issubclass(ranker.representation.points, MEASURES[similarity].takes)
+    if len(clustered) < 2 or not len(ranker.scorers) or not compared:
         return None
 
     def points_of(chosen: Indices) -> Points:

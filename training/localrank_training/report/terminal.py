@@ -9,6 +9,7 @@ from localrank.arrays import html_table
 from localrank.commands.output import print_table
 from localrank_training.evaluation.latency import DOCUMENTS
 from localrank_training.evaluation.stability import IN_WORDS
+from localrank_training.grouping.kinds import SHAPE
 from localrank_training.report.figures import (
     BLEND_METRICS,
     CONVENTION,
@@ -148,11 +149,20 @@ def _of_blend(blend: BlendReport) -> Iterator[Table]:
 
 
 def _locality(found: Localised) -> Table:
-    used = "not used: their gain is below the gate" if found.locality is None else f"used: {found.locality}"
+    way = "" if found.by == SHAPE else f"by {found.by}, "
+    used = (
+        "not used: their gain is below the gate" if found.locality is None else f"used: {way}{found.locality}"
+    )
+    several = [(f"gain by {by}", str(gain)) for by, gain in found.ways] if len(found.ways) > 1 else []
     rows = [
         ("gain of local models", str(found.gain)),
+        *several,
         ("gain with random prototypes", str(found.random)),
-        ("nearest query has the same prototype", f"{found.agreement:.1%} of queries"),
+        *(
+            [("nearest query has the same prototype", f"{found.agreement:.1%} of queries")]
+            if found.by == SHAPE
+            else []
+        ),
     ]
     return Table(f"Locality ({used})", ("what", "found"), rows)
 

@@ -40,6 +40,7 @@ from localrank_training.data.clouds import Clouds
 from localrank_training.data.encoding import Encoders
 from localrank_training.data.preparing import with_shorter_lists
 from localrank_training.grouping.clustering import NO_CLUSTER, Clustering, cluster, medoids
+from localrank_training.grouping.kinds import kinds_of
 from localrank_training.grouping.representations import labelled_points, make_representation, profile_of
 from localrank_training.grouping.routers import make_router, router_of_part
 from localrank_training.learners.lesson import Lesson
@@ -138,6 +139,11 @@ class Built:
 
 def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract:
     """Learn what the model will expect of documents."""
+    # Whoever names a column of kinds says that it is a feature of the query.
+    features = [
+        replace(one, scope="query") if one.name == config.clustering.column else one
+        for one in queries.features
+    ]
     encoders = Encoders.of(queries)
     learned: Missing = (
         "nan" if all(learner.takes_gaps() for learner in config.learner.candidates()) else "median"
@@ -145,7 +151,7 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
     return FeatureContract.learn(
         queries.documents,
         queries.lengths.tolist(),
-        features=queries.features,
+        features=features,
         encodings=() if encoders is None else encoders.encodings(),
         missing=config.contract.policies(queries.feature_names, queries.documents, learned),
         constant=config.contract.constant,
@@ -182,6 +188,11 @@ def plan_of(clouds: Clouds, config: TrainingConfig, like: Plan | None = None) ->
         none = NoRepresentation()
         clustering = Clustering(nowhere, (), np.zeros(0, np.int64))
         return Plan(clouds.contract, none, clustering, GlobalRouter(), NoPoints(len(clouds)))
+    if config.clustering.column is not None:
+        kind, values, clustering, by_kind = kinds_of(
+            clouds, config.clustering.column, config.clustering.least
+        )
+        return Plan(clouds.contract, kind, clustering, by_kind, values)
     if like is None or like.representation.method == "none":
         representation = make_representation(clouds, config)
         points = representation.of_all(clouds)

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from localrank.disk import read_plain
 from localrank.errors import InvalidConfiguration
+from localrank.points.vectors import VectorPoints
 from localrank.settings import checked, plain, setting, settings_of
 from localrank_training.learners.catalogue import LEARNERS
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.settings.methods import DEFAULT_METHOD, METHODS
 from localrank_training.settings.steps import (
-    MODEL_PER_QUERY,
+    COUNTED,
     ClusteringSettings,
     ContractSettings,
     GuardSettings,
@@ -32,6 +33,7 @@ from localrank_training.settings.steps import (
     RoutingSettings,
     SelectionSettings,
     SimilaritySettings,
+    check_clustering,
     check_together,
 )
 
@@ -63,11 +65,25 @@ class TrainingConfig:
     guard: GuardSettings = field(default_factory=GuardSettings)
 
     def __post_init__(self) -> None:
-        if self.clustering.clusters == 1 and self.clustering.method not in MODEL_PER_QUERY:
+        if self.clustering.clusters == 1 and self.clustering.method not in COUNTED:
             alone = dataclasses.replace(self.clustering, method="none", clusters=None)
             object.__setattr__(self, "clustering", alone)
+        if (self.clustering.method == "kind") != (self.clustering.column is not None):
+            raise InvalidConfiguration(
+                "[clustering] column: expected method 'kind' and the name of a feature, or neither, found method "
+                f"{self.clustering.method!r} and column {self.clustering.column!r}"
+            )
         if self.clustering.method == "none":
             object.__setattr__(self, "routing", RoutingSettings("global"))
+        elif self.clustering.method == "kind":
+            # The column tells the cluster, so nothing is represented or compared.
+            object.__setattr__(self, "routing", RoutingSettings("kind"))
+            check_clustering(self, VectorPoints)
+        elif self.routing.method == "kind":
+            raise InvalidConfiguration(
+                "[routing] method 'kind' is for [clustering] method 'kind', found "
+                f"{self.clustering.method!r}; set another router"
+            )
         elif self.routing.method == "global":
             raise InvalidConfiguration(
                 "[routing] method 'global' never uses the clusters of [clustering] method "

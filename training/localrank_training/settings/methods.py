@@ -57,6 +57,7 @@ _OURS: dict[str, Tables] = {
             "clusters": 16,
             "share": [0.05, 0.1, 0.2, 0.4],
             "shrink": [0.0, 0.1, 0.5, 2.0],
+            "kinds": True,
             "gate": 2.0,
         },
         "learner": {"method": "blend"},

@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 VECTOR_CLUSTERINGS = ("kmeans", "ward", "bisecting_kmeans")
 #: Clusterings with one model for each query.
 MODEL_PER_QUERY = ("per_query", "knn")
+#: Clusterings whose number of clusters nobody sets.
+COUNTED = (*MODEL_PER_QUERY, "kind")
 #: Routers that predict the cluster. They need several queries of each cluster.
 _PREDICTING = ("classifier", "fusion")
 #: Routers that take any points, but also need something else.
-_SPECIAL = ("global", "overlap")
+_SPECIAL = ("global", "overlap", "kind")
 #: Representations that need labels.
 LABELLED = ("relevant_mean", "performance_profile")
 #: The name in ``[contract] missing`` that means all features that the table does not name.
@@ -98,19 +100,33 @@ class ContractSettings:
 class RepresentationSettings:
     """How a query is represented when queries are compared."""
 
-    method: Literal["pca", "mean", "variance", "skew", "top_documents", "top_scores_pca", "gaussian"] = (
-        setting(
-            "pca",
-            meaning="`pca`: the first principal directions of the normalised documents; `mean`, `variance`, "
-            "`skew`: these of the documents; `top_documents`: the mean of the top documents by one "
-            "feature; `top_scores_pca`: the largest values of each feature, on principal directions; "
-            "`gaussian`: the normal distribution of the documents",
-        )
+    method: Literal[
+        "pca",
+        "mean",
+        "variance",
+        "skew",
+        "top_documents",
+        "top_scores_pca",
+        "gaussian",
+        "query",
+        "pca+query",
+    ] = setting(
+        "pca",
+        meaning="`pca`: the first principal directions of the normalised documents; `mean`, `variance`, "
+        "`skew`: these of the documents; `top_documents`: the mean of the top documents by one "
+        "feature; `top_scores_pca`: the largest values of each feature, on principal directions; "
+        "`gaussian`: the normal distribution of the documents; `query`: the features of the query, numbers "
+        "standardised and categories as one number for each value; `pca+query`: these and the subspace of the "
+        "first principal directions",
     )
     components: int | None = setting(
         None,
         low=1,
-        meaning="P, the number of directions of `pca` and `top_scores_pca`; by default as many as cover `share`",
+        meaning="P, the number of directions of `pca`, `pca+query` and `top_scores_pca`; by default as many as "
+        "cover `share`",
+    )
+    features: tuple[str, ...] = setting(
+        (), meaning="for `query` and `pca+query`: which features of the query; by default all"
     )
     share: float = setting(
         0.8, above=0, high=1, meaning="share of the variance that P directions cover for the median query"
@@ -143,6 +159,11 @@ class RepresentationSettings:
             )
         return from_fields(cls, table, where)
 
+    def to_table(self) -> dict[str, Any]:
+        """Undo `from_table`; an empty list of features is left out."""
+        table = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return table if self.features else {name: table[name] for name in table if name != "features"}
+
 
 @dataclass(frozen=True, slots=True)
 class SimilaritySettings:
@@ -173,6 +194,7 @@ class ClusteringSettings:
         "bisecting_kmeans",
         "ward",
         "prototypes",
+        "kind",
         "per_query",
         "knn",
         "none",
@@ -180,12 +202,23 @@ class ClusteringSettings:
     ] = setting(
         "complete_link",
         meaning="`kmeans`, `bisecting_kmeans` and `ward` cluster vectors; `prototypes` has models of all queries "
-        "in which near queries count more; `per_query` has a model for each query; `knn` has a model for "
+        "in which near queries count more; `kind` has a model for each value of the feature `column`; `per_query` has a model for each query; `knn` has a model for "
         "each query together with its nearest queries; `none` is one global model; `random` is a control "
         "for experiments",
     )
     clusters: int | None = setting(
         None, low=1, meaning="number of clusters; by default chosen from `candidates`. 1 is one global model"
+    )
+    column: str | None = setting(None, meaning="for `kind`: the feature of the query that names its kind")
+    least: int = setting(
+        10,
+        low=1,
+        meaning="for `kind`: a value of fewer queries has no model of its own; the global one answers",
+    )
+    kinds: bool = setting(
+        default=False,
+        meaning="for `prototypes`: also try a model for each value of each feature of the query, and prototypes "
+        "by the numbers among these features; the best of all ways must pass the gate",
     )
     candidates: tuple[int, ...] = setting(
         (1, 2, 3, 5),
@@ -241,14 +274,14 @@ class ClusteringSettings:
     shrink: float | tuple[float, ...] = setting(
         0.5,
         low=0,
-        meaning="for `prototypes`: total weight of all queries in a model, if the near ones together have weight "
-        "1; a list is a choice",
+        meaning="for `prototypes`, and for `kind` with learner `blend`: total weight of all queries in a model, if "
+        "the near ones together have weight 1; a list is a choice",
     )
     gate: float = setting(
         0.0,
         low=0,
-        meaning="local models must be better than the global one by this many standard errors, on queries that "
-        "they were not trained on; else every cluster gets the global scorer. 0 turns this off",
+        meaning="a ranker with local models must be better than the one without them by this many standard errors, "
+        "on queries that neither was trained on; else every cluster gets the global scorer. 0 turns this off",
     )
 
     local: bool = setting(
@@ -259,11 +292,13 @@ class ClusteringSettings:
 
     @property
     def localities(self) -> tuple[Locality, ...]:
-        """How local the models of prototypes may be; empty for other methods."""
+        """How local the models of prototypes or kinds may be; empty for other methods."""
+        shrinks = self.shrink if isinstance(self.shrink, tuple) else (self.shrink,)
+        if self.method == "kind":
+            return tuple(Locality(None, shrink) for shrink in shrinks)
         if self.method != "prototypes":
             return ()
         shares = self.share if isinstance(self.share, tuple) else (self.share,)
-        shrinks = self.shrink if isinstance(self.shrink, tuple) else (self.shrink,)
         return tuple(Locality(share, shrink) for share in shares for shrink in shrinks)
 
     @property
@@ -272,14 +307,16 @@ class ClusteringSettings:
         if self.method == "knn":
             counts = self.neighbours if isinstance(self.neighbours, tuple) else (self.neighbours,)
             return tuple({"neighbours": count} for count in counts)
-        return tuple(dataclasses.asdict(locality) for locality in self.localities) or ({},)
+        if self.method != "prototypes":
+            return ({},)
+        return tuple(dataclasses.asdict(locality) for locality in self.localities)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The numbers of clusters to choose from; none if there are as many models as queries."""
+        """The numbers of clusters to choose from; none if the queries tell the number."""
         if self.method == "none":
             return (1,)
-        if self.method in MODEL_PER_QUERY:
+        if self.method in COUNTED:
             return ()
         return self.candidates if self.clusters is None else (self.clusters,)
 
@@ -291,24 +328,28 @@ class ClusteringSettings:
         return from_fields(cls, table, where)
 
     def to_table(self) -> dict[str, Any]:
-        """Undo `from_table`."""
-        unused = "candidates" if self.clusters is not None else "clusters"
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name != unused}
+        """Undo `from_table`; what is about kinds is left out where there are none."""
+        unused = {"candidates" if self.clusters is not None else "clusters"}
+        if self.method != "kind":
+            unused |= {"column"} if self.kinds else {"column", "kinds", "least"}
+        return {
+            one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name not in unused
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingSettings:
     """How a query finds its cluster."""
 
-    method: Literal["lsh", "exact", "medoid", "centroid", "classifier", "fusion", "overlap", "global"] = (
-        setting(
-            "lsh",
-            meaning="how the cluster of a query is found: `lsh` by hash tables; `exact` by comparing it with all "
-            "training queries; `medoid` by one query per cluster; `centroid` by the mean vector of each "
-            "cluster; `classifier` by logistic regression; `fusion` adds the scores of all clusters, "
-            "weighted by their probability; `overlap` takes the model that shares most neighbours with "
-            "the query; `global` is for models without clusters",
-        )
+    method: Literal[
+        "lsh", "exact", "medoid", "centroid", "classifier", "fusion", "overlap", "kind", "global"
+    ] = setting(
+        "lsh",
+        meaning="how the cluster of a query is found: `lsh` by hash tables; `exact` by comparing it with all "
+        "training queries; `medoid` by one query per cluster; `centroid` by the mean vector of each "
+        "cluster; `classifier` by logistic regression; `fusion` adds the scores of all clusters, "
+        "weighted by their probability; `overlap` takes the model that shares most neighbours with "
+        "the query; `kind` is for clusters by `kind`, `global` for models without clusters",
     )
     tables: int = setting(16, low=1, high=256, meaning="m, number of hash tables per component")
     planes: int | Literal["auto"] = setting(
@@ -410,7 +451,7 @@ def check_together(config: TrainingConfig) -> None:
     """
     made = REPRESENTATIONS[config.representation.method].points
     _check_similarity(config, made)
-    _check_clustering(config, made)
+    check_clustering(config, made)
     _check_routing(config, made)
 
 
@@ -427,11 +468,17 @@ def _check_similarity(config: TrainingConfig, made: type[Points]) -> None:
         )
 
 
-def _check_clustering(config: TrainingConfig, made: type[Points]) -> None:
+def check_clustering(config: TrainingConfig, made: type[Points]) -> None:
+    """Check the table of the clustering.
+
+    Raises:
+        InvalidConfiguration: its settings do not go together, or not with the points.
+    """
     settings = config.clustering
-    if settings.method in MODEL_PER_QUERY and settings.clusters is not None:
+    if settings.method in COUNTED and settings.clusters is not None:
+        each = "value" if settings.method == "kind" else "query"
         raise InvalidConfiguration(
-            f"[clustering] clusters: expected none with method {settings.method!r}, which has a model per query, found "
+            f"[clustering] clusters: expected none with method {settings.method!r}, which has a model per {each}, found "
             f"{settings.clusters}"
         )
     if (
