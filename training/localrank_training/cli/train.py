@@ -175,8 +175,7 @@ def train(
 
     # Errors in the options are reported before the work.
     overrides = [*_kinds(kind), *(overrides or ()), *_limits(budget, latency_budget)]
-    if kind is not None:
-        columns = replace(columns, query_feature=tuple(dict.fromkeys((*columns.query_feature, kind))))
+    columns = _told(columns, kind)
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
     if like is not None:
@@ -330,6 +329,12 @@ def _limits(budget: float | None, latency: int | None) -> list[str]:
             raise typer.BadParameter(f"expected more than 0, found {value:g}", param_hint=option)
         settings.append(f"{name}={value}")
     return settings
+
+
+def _told(columns: Columns, kind: str | None) -> Columns:
+    """Return the columns with that of the kinds as a feature of the query."""
+    told = dict.fromkeys((*columns.query_feature, *([] if kind is None else [kind])))
+    return replace(columns, query_feature=tuple(told))
 
 
 def _kinds(column: str | None) -> list[str]:
