@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from localrank.metrics import Judgements
 from localrank_training.advice.helping import METRIC, Advice, advise, sample_of
 from localrank_training.evaluation.comparisons import compare_family
@@ -128,11 +126,8 @@ def assess(
     """
     sample = sample_of(queries, seed)
     found: list[tuple[Trained, Measured]] = []
-    missing = ["contract.missing='median'"] if np.isnan(sample.documents).any() else []
-    # The command must not fail where the quick model did not.
-    needed = "".join(f" --set {one}" for one in missing)
     for number, (_, learner, overrides, _) in enumerate(_CANDIDATES):
-        config = TrainingConfig.read(method="global", learner=learner, overrides=[*overrides, *missing])
+        config = TrainingConfig.read(method="global", learner=learner, overrides=overrides)
         trained = train(sample, config, workers=workers)
         held = trained.held_out
         judgements = Judgements(held.queries.labels, held.queries.offsets, CONVENTION)
@@ -141,7 +136,7 @@ def assess(
     first = found[0][1]
     family = compare_family([measured for _, measured in found[1:]], [first] * (len(found) - 1), seed=seed)
     candidates = tuple(
-        Candidate(name, measured.mean, against, options + needed)
+        Candidate(name, measured.mean, against, options)
         for (name, _, _, options), (_, measured), against in zip(
             _CANDIDATES, found, (None, *family), strict=True
         )
