@@ -155,7 +155,7 @@ def test_a_value_that_training_did_not_know_is_out_of_range(contract: FeatureCon
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, None])
 def test_documents_may_leave_the_features_of_the_query_out(contract: FeatureContract, make: Any) -> None:
-    columns = {"price": [5.0, 7.0, 1.0, 2.0], "brand": ["nike", "7", "new", None]}
+    columns: dict[str, list[Any]] = {"price": [5.0, 7.0, 1.0, 2.0], "brand": ["nike", "7", "new", None]}
     rows = list(map(list, zip(columns["brand"], columns["price"], strict=True)))
     expected = contract.cloud(DOCUMENTS).raw
 

@@ -14,6 +14,7 @@ from localrank.features.feature import Feature
 from localrank.registry.versions import Registry
 from localrank_training.data.queries import QuerySet
 from localrank_training.publishing.publish import publish
+from localrank_training.report.background import background_of
 from localrank_training.report.figures import report_of
 from localrank_training.report.terminal import of_run
 from localrank_training.run.train import Trained, train
@@ -97,6 +98,10 @@ def test_the_column_that_names_the_kind_is_found_and_told(chosen: Trained) -> No
     )
     titles = [one.title for one in of_run(report_of(chosen))]
     assert f"Locality (used: by kind, {localised.locality})" in titles
+
+
+def test_kinds_that_a_column_names_have_no_map(chosen: Trained) -> None:
+    assert background_of(chosen, config(**AUTO)).map is None
 
 
 def test_a_query_goes_to_the_cluster_of_its_value_and_an_unknown_one_to_the_global_scorer(

@@ -12,7 +12,7 @@ from localrank_training.data.clouds import Clouds
 from localrank_training.data.inspection import inspect
 from localrank_training.evaluation.features import importances_of
 from localrank_training.parallel.processes import silent
-from localrank_training.report.query_map import query_map
+from localrank_training.report.query_map import has_places, query_map
 
 if TYPE_CHECKING:
     from localrank.points.similarity import QueryMap
@@ -88,11 +88,10 @@ def background_of(
     importances = importances_of(ranker, queries.lists)
     progress("features", 1, 1)
     drawn = None
-    if len(ranker.scorers) > 1:
+    similarity = trained.config.similarity.name
+    if len(ranker.scorers) > 1 and has_places(ranker, similarity):
         points = ranker.representation.of_all(Clouds(queries, ranker.contract))
-        found = query_map(
-            points, trained.built.clusters[: len(queries)], trained.config.similarity.name, seed=seed
-        )
+        found = query_map(points, trained.built.clusters[: len(queries)], similarity, seed=seed)
         drawn = found if len(found.queries) >= _FEWEST_ON_A_MAP else None
     advice = None
     try:

@@ -45,9 +45,7 @@ def map_of(
     """
     labels = np.asarray(clusters)[: len(queries)]
     clustered = np.flatnonzero(labels >= 0)
-    # Kinds that a feature names are equal or not, so they have no places.
-    compared = issubclass(ranker.representation.points, MEASURES[similarity].takes)
-    if len(clustered) < 2 or not len(ranker.scorers) or not compared:
+    if len(clustered) < 2 or not len(ranker.scorers) or not has_places(ranker, similarity):
         return None
 
     def points_of(chosen: Indices) -> Points:
@@ -65,6 +63,11 @@ def map_of(
     found = query_map(points_of(chosen), labels[clustered[chosen]], similarity, keep=keep)
     # Its positions count only the queries that were drawn.
     return None if len(found) < 2 else replace(found, queries=chosen[found.queries].astype(np.int32))
+
+
+def has_places(ranker: Ranker, similarity: str) -> bool:
+    """Tell whether queries are more or less alike: kinds that a feature names are equal or not, so they have no places."""
+    return issubclass(ranker.representation.points, MEASURES[similarity].takes)
 
 
 def query_map(
