@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from localrank.errors import InvalidData
+from localrank.features.feature import Feature
 from localrank_training.advice.helping import FEWEST, Advice, advise, sample_of
 from localrank_training.data.queries import QuerySet
 from localrank_training.data.synthetic import Recipe, synthesize
@@ -109,6 +110,17 @@ def test_five_features_are_named(count: int, more: str) -> None:
         f"Constant within every query: f0, f1, f2, f3, f4{more} Name such features of the query"
     )
     assert f"Values are missing: f0 (25%), f1 (25%), f2 (25%), f3 (25%), f4 (25%){more} Fill them" in missing
+
+
+def test_a_feature_that_is_named_as_the_query_s_is_not_named_again() -> None:
+    queries = planted()
+    documents = queries.documents.copy()
+    documents[:, 1] = documents[:, 2] = queries.query_of
+    name, other = queries.feature_names[1:3]
+
+    found = advise(replace(queries, documents=documents, special={name: Feature(name, scope="query")}))
+
+    assert (other,) == found.of_query
 
 
 def test_queries_of_one_label_are_counted() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from localrank.features.feature import Feature
 from localrank_training.data import inspection
 from localrank_training.data.inspection import inspect
 from localrank_training.data.queries import Gap, QuerySet
@@ -483,6 +484,10 @@ def test_a_feature_that_is_constant_within_queries_may_differ_between_them(plain
         suspicion(found, "constant within every query").examples,
     )
     assert 0.0 == found.features[0].label_correlation
+
+    named = replace(plain.with_documents(documents), special={"f1": Feature("f1", scope="query")})
+
+    assert [] == suspicions(inspect(named), "constant within every query")
 
 
 def ids(values: object) -> list[str]:

@@ -40,7 +40,7 @@ class Advice:
         idle: number of queries whose documents all have one label; nothing can be learned from them.
         twins: documents alike with different labels.
         useless: features with one value everywhere.
-        of_query: other features that are constant within every query.
+        of_query: other features that are constant within every query, and that nobody has named as features of the query.
         missing: features with missing values, and the share that is missing, most first.
     """
 
@@ -137,7 +137,11 @@ def advise(queries: QuerySet, *, seed: int = 0) -> Advice:
         idle=len(queries) - len(_teaching(queries)),
         twins=twins_of(sample),
         useless=tuple(one.name for one in features if one.constant),
-        of_query=tuple(one.name for one in features if one.per_query and not one.constant),
+        of_query=tuple(
+            one.name
+            for one, known in zip(features, sample.features, strict=True)
+            if one.per_query and not one.constant and known.scope == "document"
+        ),
         missing=tuple(missing),
     )
 

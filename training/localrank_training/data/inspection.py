@@ -425,7 +425,11 @@ def _suspicions(
     )
     yield from of_features(
         "features that are constant within every query",
-        [feature for feature in features if feature.per_query and not feature.constant],
+        [
+            feature
+            for feature, known in zip(features, queries.features, strict=True)
+            if feature.per_query and not feature.constant and known.scope == "document"
+        ],
     )
     yield from of_features(
         "features with missing values", [f for f in features if 0 < f.missing < queries.n_docs]

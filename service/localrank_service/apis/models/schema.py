@@ -4,9 +4,9 @@ If a request is valid by this schema and has one id for each row, it is answered
 cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
 order of ``feature_names``.
 
-`Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take.
+Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take.
 
-`/sample`` answers requests to try the model with: the queries of its probe, which come from held-out queries. A model
+``/sample`` answers requests to try the model with: the queries of its probe, which come from held-out queries. A model
 without a probe has one sample, of values that training saw often.
 """
 
