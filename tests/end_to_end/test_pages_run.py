@@ -86,7 +86,7 @@ def answered(command: str, url: str | None, quick: tuple[str, ...]) -> str:
         return shell(command if url is None else command.replace(PRINTED, url))
     arguments = words[1:]
     assert "serve" != arguments[0], "a server is started by `served`"
-    if arguments[0] == "train" and not {"--learner", "--warm", "--config"} & set(arguments):
+    if arguments[0] == "train" and not {"--learner", "--warm", "--like", "--config"} & set(arguments):
         arguments += quick
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -159,6 +159,44 @@ def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ("bm25",) == names["queries"].feature_names
     assert {"clicks.parquet", "places.json", "impressions", "models"} == {path.name for path in at.iterdir()}
     assert "published web version 1" in "".join(exported) + capsys.readouterr().err
+    assert not page.runnable()
+
+
+def test_the_page_of_a_shop(at: Path) -> None:
+    page = Page("docs/use/shop.md")
+    names: dict[str, Any] = {}
+
+    exec(page.take("python", "import csv").text, names)
+    [inspected] = typed(page.take("console", "localrank data inspect"))
+    [trained] = typed(page.take("console", "localrank train shop.csv"))
+    [again] = typed(page.take("console", "localrank train october.csv"))
+    serve = page.take("console", "localrank serve")
+    with serving(Path("models"), *shlex.split(serve.text)[3:], log=at / "server.log") as client:
+        url = str(client.base_url).rstrip("/")
+        answer = json.loads(typed(page.take("sh", "curl"), url)[0])
+        exec(page.take("python", "import io").text.replace(PRINTED, url), names)
+        gap = client.post(
+            "/v1/rerank", json={"model": "shop", "documents": [{"features": {"brand": "sony"}}]}
+        )
+        refused = client.post(
+            "/v1/rerank",
+            json={"model": "shop", "query_features": {"segment": "tv"}, "features": [["", 1, 1, 1, "true"]]},
+        )
+    exec(page.take("python", "with open").text, names)
+    clicks = typed(page.take("console", "localrank data clicks"))
+
+    shown = json.loads(page.take("json").text)
+    assert "2 of 6 features with missing values: brand, price" in inspected
+    assert all("verdict: your present order (position) ndcg@10" in said for said in (trained, again))
+    assert (at / "shop.html").exists()
+    assert [{**one, "score": 0} for one in shown["results"]] == [
+        {**one, "score": 0} for one in answer["results"]
+    ]
+    assert (shown["route"], shown["warnings"]) == (answer["route"], answer["warnings"])
+    assert 2 == len(names["answer"].json()["results"])
+    assert 422 == gap.status_code
+    assert "unknown_kind" == refused.json()["route"]["fallback"]
+    assert "published clicks version 1" in clicks[-1]
     assert not page.runnable()
 
 
