@@ -169,6 +169,9 @@ class ExplainedFeature:
 
     feature: str
     difference: float
+    values: Annotated[
+        LeftOut[tuple[str | None, ...]], means("Of a category: those of the two documents.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,10 @@ class Explanation:
         means(
             "One row for each of `results`, in their order. The score is the base plus the sum of the row."
         ),
+    ] = None
+    values: Annotated[
+        LeftOut[dict[str, tuple[str | None, ...]]],
+        means("The values of each category, by its name; one for each of `results`, in their order."),
     ] = None
     comparison: LeftOut[ExplainedPair] = None
     signature: LeftOut[ExplainedSignature] = None

@@ -15,6 +15,11 @@ const FALLBACKS = {
   no_candidates: "The hash tables held no similar query, so the clusters' exemplars were compared.",
 };
 
+/** A feature's name; if it is a category, with its value. */
+function withValue(name, value) {
+  return value === undefined ? name : `${name}: ${value ?? "none"}`;
+}
+
 export class TryView {
   constructor(root) {
     this.root = root;
@@ -168,8 +173,9 @@ export class TryView {
   async explained(request) {
     try {
       const { explanation, results } = await ask("v1/rerank", { ...request, top_n: SHOWN, explain: "contributions" });
-      // A row of contributions for each document; the answer above may have another order.
-      return { ...explanation, rows: new Map(results.map((one, place) => [one.index, explanation.contributions[place]])) };
+      // Where the row of each document stands; the answer above may have another order.
+      const places = new Map(results.map((one, place) => [one.index, place]));
+      return { ...explanation, places };
     } catch (error) {
       return { refusal: error.message };
     }
@@ -224,9 +230,9 @@ export class TryView {
     const { explained, answer } = this.trial;
     if (explained.refusal) return [element("p", {}, explained.refusal)];
     const place = answer.results.findIndex((one) => one.index === index);
-    const row = explained.rows.get(index);
-    if (!row) return [element("p", {}, "The model itself ranks this document lower than those that are explained here.")];
-    const amounts = explained.features.map((name, i) => ({ name, amount: row[i] }));
+    const at = explained.places.get(index);
+    if (at === undefined) return [element("p", {}, "The model itself ranks this document lower than those that are explained here.")];
+    const amounts = explained.contributions[at].map((amount, i) => ({ name: withValue(explained.features[i], explained.values?.[explained.features[i]]?.[at]), amount }));
     return [
       element("p", { class: "hint" }, `The score ${number(answer.results[place].score, 4)} is the list's mean ${number(explained.base, 4)} plus what each feature adds.`),
       diverging(`What adds to the score of ${this.nameOf(index)}`, amounts),
@@ -265,7 +271,7 @@ export class TryView {
         : difference < 0 ? `It is not: ${first} scores ${number(-difference)} less than ${second}.`
           : `Both score the same; ${first === second ? "it is the same document." : "they keep the order of the request."}`;
       this.comparison.replaceChildren(element("p", {}, verdict),
-        diverging(`What speaks for ${first} (right) and for ${second} (left)`, features.map((one) => ({ name: one.feature, amount: one.difference })), { head: "Difference" }));
+        diverging(`What speaks for ${first} (right) and for ${second} (left)`, features.map((one) => ({ name: withValue(one.feature, one.values?.map((value) => value ?? "none").join(" and ")), amount: one.difference })), { head: "Difference" }));
     } catch (error) {
       this.comparison.replaceChildren(element("p", { class: "problem" }, error.message));
     }

@@ -18,6 +18,8 @@ from localrank_service.http.aside import give_way
 from localrank_service.http.problems import Problem, pointer, problem_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from localrank.arrays import Vector
     from localrank.features.blocks import Cloud
     from localrank.points.representation import Point
@@ -147,6 +149,9 @@ def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Opti
         # Written here, because this may run in a thread of its own.
         "contributions": orjson.Fragment(_written(rows)),
     }
+    contract = ranker.contract
+    if contract.categories:
+        members["values"] = {names[at]: _values(cloud, at, shown.tolist()) for at in contract.categories}
     if options.compare is not None:
         above, below = options.compare
         members["comparison"] = {
@@ -155,10 +160,21 @@ def _contributions(ranker: Ranker, cloud: Cloud, ranking: Ranking, options: Opti
             "difference": float(ranking.scores[above] - ranking.scores[below]),
             "features": [
                 {"feature": names[reason.feature], "difference": reason.amount}
+                | (
+                    {"values": _values(cloud, reason.feature, (above, below))}
+                    if reason.feature in contract.categories
+                    else {}
+                )
                 for reason in found.between(len(shown), len(shown) + 1)
             ],
         }
     return members
+
+
+def _values(cloud: Cloud, at: int, positions: Iterable[int]) -> list[str | None]:
+    """Return the values of a category in some documents."""
+    value_of, codes = cloud.contract.features[at].value_of, cloud.raw[:, at]
+    return [value_of(codes[position]) for position in positions]
 
 
 def _written(rows: Vector) -> bytes:

@@ -512,6 +512,20 @@ async def test_long_and_strange_values_are_read_in_time_proportional_to_their_le
         assert time.process_time() - begin < 1 + 2e-6 * length
 
 
+async def test_contributions_name_the_values_of_categories(shop: httpx.AsyncClient) -> None:
+    spelled = ["nike", "7", "true", 'kö\u00dfo "x"', None, "a value that training did not know", "7"]
+    body = {"features": VALUES, "explain": "contributions", "compare": [3, 4], "top_n": 6}
+
+    answer = (await shop.post("/v1/rerank", json=body)).json()
+
+    explanation = answer["explanation"]
+    order = [result["index"] for result in answer["results"]]
+    assert {"brand": [spelled[at] for at in order], "segment": ["mobile"] * 6} == explanation["values"]
+    reasons = {one["feature"]: one.get("values") for one in explanation["comparison"]["features"]}
+    assert [spelled[3], spelled[4]] == reasons["brand"]
+    assert reasons.get("price") is None
+
+
 @pytest.mark.parametrize(
     "body",
     [
