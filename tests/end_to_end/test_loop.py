@@ -82,7 +82,9 @@ def test_clicks_become_a_better_model(tmp_path: Path, capsys: pytest.CaptureFixt
     exam = [random.standard_normal((N_CANDIDATES, N_FEATURES)).astype(np.float32) for _ in range(40)]
     truth = [np.digitize(attraction(one), [0.3, 0.6, 0.8]).astype(float) for one in exam]
     # The first model was trained on judges who like something else.
-    wrong = letor(tmp_path / "wrong.txt", queries, [(one[:, 2] > 0.5).astype(float) for one in queries])
+    wrong = letor(
+        tmp_path / "wrong.txt", queries, [(one[:, 2] + one[:, 4] > 0.5).astype(float) for one in queries]
+    )
     judged = letor(tmp_path / "judged.txt", exam, truth)
     models, log, clicks = tmp_path / "models", tmp_path / "impressions", tmp_path / "clicks.parquet"
     train = ("train", "--name", "web", "--learner", "ranksvm", "--models-dir", str(models))

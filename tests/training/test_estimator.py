@@ -127,8 +127,9 @@ def test_wrong_input_is_a_value_error_in_a_sentence(data: tuple[Any, Any, Any]) 
         LocalRanker(**QUICK).fit(X, y - 1, qid=qid)
     with pytest.raises(ValueError, match="Input X contains infinity"):
         LocalRanker(**QUICK).fit(np.where(X > 2, np.inf, X), y, qid=qid)
+    strict = {**QUICK["settings"], "contract.missing": "reject"}
     with pytest.raises(ValueError, match=r"Input X contains NaN, .*contract\.missing"):
-        LocalRanker(**QUICK).fit(np.where(X > 2, np.nan, X), y, qid=qid)
+        LocalRanker(method="global", settings=strict).fit(np.where(X > 2, np.nan, X), y, qid=qid)
     with pytest.raises(ValueError, match="X has 3 features, but LocalRanker is expecting 4"):
         LocalRanker(**QUICK).fit(X, y, qid=qid).predict(X[:, :3])
 

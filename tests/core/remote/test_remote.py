@@ -529,8 +529,8 @@ def test_a_process_that_was_killed_while_it_fetched_leaves_nothing_that_is_read(
     push(store, origin, "web")
     script = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from localrank.registry.mirror import Mirror; from localrank.registry.remote import Store\n"
-        "class Dying(Store):\n"
+        "from localrank.registry.mirror import Mirror; from localrank.registry.remote import RemoteStore\n"
+        "class Dying(RemoteStore):\n"
         "    def fetch(self, path, target, size, **seconds):\n"
         "        super().fetch(path, target, size, **seconds)\n"
         "        if path.startswith('web/2/'): os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -139,7 +139,7 @@ def test_figures_too_good_to_be_true_are_looked_at_whether_promoted_or_not(run: 
     lines = [f"{row % 3} qid:{row // 6} 1:{row % 3} 2:{row % 5}\n" for row in range(360)]
     (run.path / "leak.txt").write_text("".join(lines))
 
-    for options, after in ("", ""), ("--promote", "; it is the champion now"):
+    for options, after in ("", ""), ("--promote --allow-suspicious", "; it is the champion now"):
         said, _ = run(f"train leak.txt {QUICK} {options}")
         assert f"look at that before you serve it{after}" == said.splitlines()[-1]
 

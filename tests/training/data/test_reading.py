@@ -508,7 +508,7 @@ def numbers(n: int, name: str) -> dict[str, list[int]]:
         (numbers(6, "x{}"), "6 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5')"),
         (numbers(7, "x{}"), "7 features ('x0', 'x1', 'x2', 'x3', 'x4', 'x5', …)"),
         ({"x": [1, 2], **{f"t{i}_url": ["u", "v"] for i in range(6)}}, "'t5_url' (text)"),
-        ({"x": [1, 2], **{f"t{i}_url": ["u", "v"] for i in range(7)}}, "'t5_url' (text), …"),
+        ({"x": [1, 2], **{f"t{i}_url": ["u", "v"] for i in range(7)}}, "'t5_url' (text), 't6_url' (text)"),
         ({"x": [1, 2], "": [1, 2]}, "left out: '' (without a name)"),
         (
             {"x": [1, 2], "when": pa.array([1, 2], pa.date32())},

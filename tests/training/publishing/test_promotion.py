@@ -56,7 +56,11 @@ def decide(
     )
     monkeypatch.setattr(promotion, "rank_all", ranked)
     trained: Any = SimpleNamespace(held_out=SimpleNamespace(queries=HELD))
-    report: Any = SimpleNamespace(local=measured(new), verdict=Verdict("same", "verdict: one global model"))
+    report: Any = SimpleNamespace(
+        local=measured(new),
+        baseline=SimpleNamespace(given=False),
+        verdict=Verdict("same", "verdict: one global model"),
+    )
     models: Any = Models()
     return promotion.better_than_served(models, name, trained, report)
 

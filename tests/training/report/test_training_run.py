@@ -26,7 +26,7 @@ SECTIONS = [
     "What was chosen, and why",
     "Queries of different kinds",
     "Which features matter",
-    "What would help most",
+    "What should be done about the data",
     "What more queries are worth",
     "The data",
     "What the model expects",
@@ -144,7 +144,7 @@ def test_one_model_for_all_has_no_clusters_and_no_map(runs: Callable[[str], Run]
 def test_too_few_queries_are_a_sentence_and_no_error(runs: Callable[[str], Run]) -> None:
     tiny, few = Written(runs("tiny").html), Written(runs("few").html)
 
-    assert "What would help most is not known: expected at least 10 queries" in tiny.text
+    assert "What should be done about the data is not known: expected at least 10 queries" in tiny.text
     assert "There are too few queries for a learning curve." in tiny.text
     assert "A blend of 2 members with equal weights" in few.text
     assert "Attention: the model was trained on 6 of 6 of these queries" in few.text

@@ -8,7 +8,10 @@ exit code 1 (see `localrank.__main__`).
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -26,11 +29,14 @@ from localrank_training.cli.tune import tune
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 __all__ = ["app", "run"]
 
 #: The exit code of Typer after Ctrl-C; it prints nothing then.
 _INTERRUPTED = 130
+#: The exit code of a command that SIGTERM ended, as shells count.
+_TERMINATED = 143
 
 app = typer.Typer(
     name="localrank",
@@ -55,8 +61,19 @@ app.add_typer(experiments.app)
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code."""
-    # Reports say by which command they were made.
-    code = run_typer(app, spread(arguments), obj=shlex.join(["localrank", *arguments]))
+    alone = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _end) if alone else None
+    try:
+        # Reports say by which command they were made.
+        code = run_typer(app, spread(arguments), obj=shlex.join(["localrank", *arguments]))
+    finally:
+        if alone:
+            signal.signal(signal.SIGTERM, before)
     if code == _INTERRUPTED:
         raise KeyboardInterrupt
     return code
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End as Ctrl-C does; else joblib's workers would live on for five minutes."""
+    sys.exit(_TERMINATED)

@@ -105,6 +105,9 @@ def tensors_of(members: dict[str, Any], start: int, end: int) -> dict[str, Tenso
             400, f"the binary tensors have {start} bytes with the header; the body has {end}", pointer=""
         )
     if "features" not in found:
+        for position, name in enumerate(found):
+            if name not in INPUTS:
+                refuse_name(name, position)
         raise Problem(422, "inputs: expected the input 'features', found none", pointer="/inputs")
     return found
 
