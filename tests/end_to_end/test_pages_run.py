@@ -140,6 +140,25 @@ def logged(folder: str, queries: int = 30, features: int = 5, **more: Any) -> No
                     log.say(request, index=position, click=True)
 
 
+def clicked(file: str, lists: int = 20_000) -> None:
+    """Write a log of clicks: five of a query's eight products in random order, looked at ever less often down the list."""
+    random = np.random.default_rng(0)
+    quality = random.random((20, 8))
+    query = random.integers(0, 20, lists)
+    shown = random.random((lists, 8)).argsort(axis=1)[:, :5]
+    seen = random.random((lists, 5)) < 0.7 ** np.arange(5)
+    liked = random.random((lists, 5)) < quality[query[:, None], shown]
+    pd.DataFrame(
+        {
+            "query": np.repeat([f"q{one}" for one in query], 5),
+            "product": shown.ravel(),
+            "position": np.tile(np.arange(1, 6), lists),
+            "click": (seen & liked).ravel(),
+            "bm25": quality[query[:, None], shown].ravel(),
+        }
+    ).to_parquet(file)
+
+
 @pytest.fixture
 def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own, in which one is."""
@@ -155,10 +174,15 @@ def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     exec(page.take("python", "from localrank_training.data.reading").text, names)
     exported = typed(page.take("sh", "localrank data export"))
+    clicked("log.parquet")
+    judged = typed(page.take("sh", "localrank data clicks"))
 
     assert ("bm25",) == names["queries"].feature_names
-    assert {"clicks.parquet", "places.json", "impressions", "models"} == {path.name for path in at.iterdir()}
-    assert "published web version 1" in "".join(exported) + capsys.readouterr().err
+    made = {"clicks.parquet", "places.json", "impressions", "models", "log.parquet", "judged.parquet"}
+    assert made == {path.name for path in at.iterdir()}
+    said = "".join(exported + judged) + capsys.readouterr().err
+    assert "published web version 1" in said
+    assert "published web version 2" in said
     assert not page.runnable()
 
 
