@@ -52,6 +52,23 @@ def contract() -> FeatureContract:
         (np.float32(0.1), "0.1"),
         (Decimal("2.50"), "2.5"),
         (1e300, "1e+300"),
+        ("17.0", "17"),
+        ("-3", "-3"),
+        ("-0.0", "0"),
+        ("2.50", "2.5"),
+        ("1.7e+01", "17"),
+        ("1e-7", "1e-07"),
+        ("9007199254740993.0", "9007199254740993.0"),
+        ("1e999", "1e999"),
+        *(
+            (text, text)
+            for text in ("007", "+1", ".5", "1.", "1_0", " 1", "1,5", "-", "nan", "inf", "\u0661", "1\n")
+        ),
+        ("True", "true"),
+        ("TRUE", "true"),
+        ("False", "false"),
+        ("FALSE", "false"),
+        ("tRUE", "tRUE"),
     ],
 )
 def test_a_value_has_one_spelling(value: Any, text: str | None) -> None:
@@ -65,6 +82,7 @@ def test_what_is_no_value_is_refused() -> None:
 
 def test_codes_are_positions_and_two_more() -> None:
     assert [0, 1, 2, 3] == [BRAND.code_of(value) for value in ("nike", "kobo", 7, "other")]
+    assert [2, 2, 2, 3, 0] == BRAND.codes_of(["7", "7.0", 7.0, "007", "nike"])
     assert np.isnan(BRAND.code_of(None))
     assert ["nike", "7", None, None] == [BRAND.value_of(code) for code in (0.0, 2.0, 4.0, np.nan)]
     assert "did not know" in str(BRAND.value_of(3.0))

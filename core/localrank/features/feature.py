@@ -4,11 +4,12 @@ The matrix of documents holds numbers only. A category is there as a *code*: the
 training knew, in the order in which training met them. One more code stands for all other values. On the way in, an
 absent value is NaN; the contract gives it a code of its own, so that a model may learn what an absent value means.
 
-A value has one spelling as text, offline and online: `spelled`.
+A value has one spelling as text, offline and online and in every format: `spelled`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Integral, Real
@@ -26,6 +27,10 @@ MISSING: tuple[Missing, ...] = get_args(Missing)
 MOST_VALUES = 10_000
 #: Beyond this, doubles do not hold every whole number.
 _WHOLE = 2.0**53
+#: A text that is a number, as CSV has it. ``007`` and ``+1`` are names.
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+#: A text that is a truth value, as Python and R write it.
+_TRUTHS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,8 @@ class Feature:
 
     def codes_of(self, values: Iterable[Any]) -> list[float]:
         """Return the codes of values, as `code_of` does one by one."""
-        known, unseen, code_of = self._codes, self.unseen, self.code_of
-        return [known.get(one, unseen) if type(one) is str and one else code_of(one) for one in values]
+        known, code_of = self._codes, self.code_of
+        return [known[one] if type(one) is str and one in known else code_of(one) for one in values]
 
     def value_of(self, code: float) -> str | None:
         """Return the value of a category's code, ``None`` if there is no value.
@@ -94,11 +99,14 @@ class Feature:
 def spelled(value: Any) -> str | None:
     """Return the one spelling of a category's value: ``"nike"``, ``"true"``, ``"42"`` (also of 42.0); ``None`` for no value.
 
+    A format of text, such as CSV, does not tell numbers and truth values from texts. So the texts ``"42.0"`` and ``"True"``
+    are spelled as the number and the truth value are.
+
     Raises:
         TypeError: it is no text, number or truth value.
     """
     if isinstance(value, str):
-        return value or None
+        return _spelled_text(value) or None
     if value is None:
         return None
     if isinstance(value, bool | np.bool_):
@@ -117,6 +125,13 @@ def spelled(value: Any) -> str | None:
     if value != value:  # noqa: PLR0124 - NaT and its like
         return None
     raise TypeError(f"expected a text, a number or a truth value, found a {type(value).__name__}")
+
+
+def _spelled_text(text: str) -> str:
+    if text[:1] in "-0123456789" and _NUMBER.fullmatch(text):
+        number = float(text)
+        return str(spelled(number)) if abs(number) < _WHOLE else text
+    return _TRUTHS.get(text, text)
 
 
 def special(features: Iterable[Feature]) -> dict[str, Feature]:

@@ -75,6 +75,46 @@ def test_every_format_gives_the_same_codes(tmp_path: Path, make: Any) -> None:
     np.testing.assert_array_equal(DOCUMENTS, queries.documents)
 
 
+@pytest.mark.parametrize("columns", [Columns(), Columns(category=("size", "sale"))])
+def test_a_value_has_the_same_spelling_in_csv_as_in_json(tmp_path: Path, columns: Columns) -> None:
+    """Pandas writes whole numbers with gaps as 17.0, and truth values among texts as True."""
+    truths: list[Any] = [True, False, "maybe", False]
+    sizes = [17, None, 2.5, 17]
+    head = {"label": [1, 0, 2, 0], "qid": ["a", "a", "b", "b"], "x": [0.5, 1.0, 2.0, 3.0], "sale": truths}
+    pd.DataFrame({**head, "size": sizes}).to_csv(tmp_path / "a.csv", index=False)
+    contract = contract_of(
+        Feature("sale", "category", ("false", "true")), Feature("size", "category", ("2.5", "17"))
+    )
+
+    queries = read(tmp_path / "a.csv", columns=Columns(category=("size", "sale")))
+    assert (
+        Feature("sale", "category", ("true", "false", "maybe")),
+        Feature("size", "category", ("17", "2.5")),
+    ) == queries.features[1:]
+    found = aligned(read(tmp_path / "a.csv", columns=columns.of(contract.features)), contract)
+    sale, size = contract.features
+    online = np.transpose([sale.codes_of(truths), size.codes_of(sizes)])
+    np.testing.assert_array_equal([[1, 1], [0, np.nan], [2, 0], [0, 1]], found.documents)
+    np.testing.assert_array_equal(online, found.documents)
+
+
+def test_words_for_a_missing_value_are_values_of_categories(tmp_path: Path) -> None:
+    """NA is Namibia; in a column of numbers it is still a missing value, and no query id."""
+    words = ["NA", "None", "nan", "null", "?", "NULL", "N/A", "NaN"]
+    lines = [f"1,a,{word},{word}" for word in words]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["label,qid,x,land", "0,a,1,DE", "0,a,2,", *lines]) + "\n")
+
+    for columns in (Columns(), Columns(category=("land",))):
+        queries = read(path, columns=columns)
+        assert ("DE", *words) == queries.special["land"].values  # noqa: PD011
+        expected = [[1, 0], [2, np.nan], *([np.nan, code] for code in range(1, 9))]
+        np.testing.assert_array_equal(expected, queries.documents)
+    path.write_text("label,qid,x\n0,a,1\n0,NA,1\n")
+    with pytest.raises(InvalidData, match="row 2, column 'qid': expected a value, found nothing"):
+        read(path)
+
+
 def contract_of(*features: Feature) -> FeatureContract:
     return FeatureContract.learn(
         np.zeros((2, len(features)), np.float32), [2], features=features, missing="nan"

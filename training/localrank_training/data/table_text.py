@@ -23,13 +23,13 @@ from localrank_training.data.sources import blocks, first_line, opened
 from localrank_training.data.tables import IDS, TableLayout, check_names, is_number, list_width, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from localrank_training.data.sources import Source
     from localrank_training.data.tables import Batch, Columns, Values
 
 _DELIMITERS = (b"\t", b",", b";", b"|")
-#: What stands for a missing value.
+#: What stands for a missing value. Among categories only the empty text does, because ``NA`` is Namibia.
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
 #: For Arrow, whose regular expressions take linear time.
 _NUMBER = r"^\s*\"?[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\"?\s*$"
@@ -93,6 +93,8 @@ class DelimitedReader:
         with self._opened(texts) as (table, _):
             schema = pa.schema([pa.field(field.name, _type(field.type)) for field in table.schema])
             first = next(iter(table), None)
+        if first is not None:
+            first = _without_missing(first, columns.categories)
         self._refuse_data_as_header(schema.names, columns)
         if first is None or not first.num_rows:
             raise InvalidData(f"{source.path}: expected judged documents, found only a header")
@@ -109,6 +111,7 @@ class DelimitedReader:
         with self._opened(self._types, self.layout.columns) as (table, position):
             for batch in table:
                 if batch.num_rows:
+                    batch = _without_missing(batch, self.layout.categories)  # noqa: PLW2901
                     yield rows(batch, row, self.layout, names, values), min(position() / size, 1.0)
                     row += batch.num_rows
 
@@ -126,7 +129,6 @@ class DelimitedReader:
                         convert_options=pa_csv.ConvertOptions(
                             column_types=types,
                             null_values=_MISSING,
-                            strings_can_be_null=True,
                             include_columns=list(include),
                         ),
                     ),
@@ -343,6 +345,15 @@ def _is_number(cell: bytes) -> bool:
 def _share(flags: Any) -> float:
     """Return the share of the values that are there for which a flag is set."""
     return float(pc.mean(flags.cast(pa.float64())).as_py())
+
+
+def _without_missing(batch: Any, categories: Collection[str]) -> Any:
+    """Return rows with null for the words for a missing value, except in categories."""
+    for at, field in enumerate(batch.schema):
+        if _is_text(field.type) and field.name not in categories:
+            absent = pc.is_in(batch[at], pa.array(_MISSING, field.type))
+            batch = batch.set_column(at, field, pc.if_else(absent, None, batch[at]))
+    return batch
 
 
 def _is_text(kind: Any) -> bool:

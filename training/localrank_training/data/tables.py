@@ -127,7 +127,7 @@ class Columns:
 
     @property
     def texts(self) -> frozenset[str]:
-        """The categories whose values are read as they are written, ``007`` too; truth values have one spelling."""
+        """The categories whose values are read as text, so that ``007`` is no number."""
         truths = {one.name for one in self.known if {*one.values} <= {"true", "false"}}
         return self.categories - truths
 
