@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from localrank.errors import InvalidDocuments
+from localrank.features.feature import is_absent
 from localrank.frames import as_tuple, columns_of, matrix, names_of
 from localrank.routing.route import Route
 
@@ -115,14 +117,23 @@ class Query:
             "query_features": self._of_query(),
             "offset": self.offset or None,
             "pin": [self._place(one) for one in self.pin] or None,
-            "boost": {str(self._place(one)): float(addend) for one, addend in (self.boost or {}).items()}
-            or None,
+            "boost": self._boosts() or None,
         }
         return {name: value for name, value in options.items() if value is not None}
 
     def _of_query(self) -> dict[str, Any] | None:
-        sent = self.query_features
-        return None if sent is None else {name: _value(one) for name, one in sent.items()}
+        if self.query_features is None:
+            return None
+        sent = _by_name(self.query_features, "query_features")
+        return {name: _value(one, f"query_features[{name!r}]") for name, one in sent.items()}
+
+    def _boosts(self) -> dict[str, float]:
+        boosts = {}
+        for one, addend in _by_name({} if self.boost is None else self.boost, "boost").items():
+            if not isinstance(addend, Real | Decimal) or not math.isfinite(addend):
+                raise ValueError(f"boost[{one!r}]: expected a finite number, found {addend!r}")
+            boosts[str(self._place(one))] = float(addend)
+        return boosts
 
     def rows(self) -> list[list[Any]] | None:
         """Return the documents as lists of values, if some are no numbers: those of lists, or of a frame."""
@@ -146,7 +157,12 @@ class Query:
     def _place(self, document: Any) -> int:
         """Return the position of a document; the service gets no ids."""
         if self.ids is None:
-            return int(document)
+            try:
+                return int(document)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"expected the position of a document, as there are no ids, found {document!r}"
+                ) from None
         ids: tuple[Any, ...] = as_tuple(self.ids)
         if (found := ids.count(document)) != 1:
             raise ValueError(f"expected one document with the id {document!r}, found {found}")
@@ -205,7 +221,13 @@ def _listed(values: Any) -> list[Any]:
     return found
 
 
-def _value(value: Any) -> Any:
+def _by_name(values: Any, name: str) -> Mapping[Any, Any]:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{name}: expected a mapping, found a {type(values).__name__}")
+    return values
+
+
+def _value(value: Any, where: str = "the documents") -> Any:
     """Return what JSON has for a value; NaN is missing."""
     if isinstance(value, str):
         return value
@@ -213,10 +235,10 @@ def _value(value: Any) -> Any:
         return bool(value)
     if isinstance(value, Real | Decimal):
         return None if value != value else float(value)  # noqa: PLR0124
-    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+    if is_absent(value):
         return None
     raise InvalidDocuments(
-        f"expected texts, numbers and truth values in the documents, found a {type(value).__name__}"
+        f"expected texts, numbers and truth values in {where}, found a {type(value).__name__}"
     )
 
 

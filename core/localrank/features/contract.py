@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -21,12 +22,12 @@ from localrank.arrays import one_line
 from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank.features.blocks import SPECTRUM, Cloud, parse
 from localrank.features.columns import column_quantiles, mean_and_deviation
-from localrank.features.feature import MISSING, Feature, Missing, special
+from localrank.features.feature import MISSING, Feature, Missing, is_absent, special
 from localrank.features.scaling import all_finite, count_out_of_range, rescaled, within_query
 from localrank.frames import columns_of, matrix, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from localrank.arrays import Matrix, Vector
     from localrank.frames import Indexed
@@ -334,8 +335,10 @@ class FeatureContract:
                 return at, self.features[at].code_of(value)
             except TypeError as error:
                 raise InvalidDocuments(f"feature {name!r} of the query: {error}", feature=at) from None
+        value = None if is_absent(value) else value
         if isinstance(value, bool) or not isinstance(value, Real | np.number | None):
-            shown = "a truth value" if isinstance(value, bool) else f"a {type(value).__name__}"
+            kinds = {bool: "a truth value", str: "a text"}
+            shown = kinds.get(type(value), f"a {type(value).__name__}")
             raise InvalidDocuments(
                 f"feature {name!r} of the query: expected a number, found {shown}", feature=at
             )
@@ -412,7 +415,10 @@ class FeatureContract:
         Raises:
             InvalidDocuments: wrong number of features, an infinite value, a missing one that may not be, or no number.
             ContractMismatch: a feature of the model is not among the columns of a frame.
+            TypeError: `query_features` is no mapping.
         """
+        if not isinstance(query_features, Mapping | None):
+            raise TypeError(f"query_features: expected a mapping, found a {type(query_features).__name__}")
         documents, unknown = self.matrix(documents, of_query=query_features is not None)
         if unknown:
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""

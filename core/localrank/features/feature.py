@@ -20,6 +20,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from localrank.arrays import Matrix, Vector
+
 #: What a missing value becomes. ``nan`` reaches scorers that take raw values, and is the median elsewhere.
 Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
@@ -86,6 +88,12 @@ class Feature:
         known, code_of = self._codes, self.code_of
         return [known[one] if type(one) is str and one in known else code_of(one) for one in values]
 
+    def codes_of_numbers(self, column: Matrix) -> Vector:
+        """Return ``[n]`` the codes of values that were written as numbers, as LETOR text has them."""
+        distinct, inverse = np.unique(column, return_inverse=True)
+        codes: Vector = np.array([self.code_of(number) for number in distinct], np.float64)[inverse]
+        return codes
+
     def value_of(self, code: float) -> str | None:
         """Return the value of a category's code, ``None`` if there is no value.
 
@@ -107,7 +115,7 @@ def spelled(value: Any) -> str | None:
     """
     if isinstance(value, str):
         return _spelled_text(value) or None
-    if value is None:
+    if is_absent(value):
         return None
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
@@ -132,6 +140,11 @@ def _spelled_text(text: str) -> str:
         number = float(text)
         return str(spelled(number)) if abs(number) < _WHOLE else text
     return _TRUTHS.get(text, text)
+
+
+def is_absent(value: Any) -> bool:
+    """Return whether it is ``None``, or what pandas has in its place."""
+    return value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def special(features: Iterable[Feature]) -> dict[str, Feature]:

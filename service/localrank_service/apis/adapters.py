@@ -71,7 +71,7 @@ ADAPTER = (
         "missing_as_zero",
         FLAG,
         "If true, a feature that a hit does not log is 0, as with the option of this name in the plug-ins; "
-        "otherwise it is missing.",
+        "otherwise it is missing, as categories and features of the query always are.",
     ),
     *shared("timeout_ms", "allow_degraded"),
 )
@@ -259,7 +259,9 @@ class AdaptedQuery:
         root = f"/{engine.page}/{engine.hits}"
         check_count(self._hits.count, self._limits, root, width=len(names))
         self.hits = self._hits.all()
-        matrix = np.full((len(self.hits), len(names)), 0.0 if self._zero else np.nan)
+        # Zero is a number; as a code it is the first value of a category, and the query may say its features elsewhere.
+        zeros = [self._zero and one.kind == "number" and one.scope == "document" for one in contract.features]
+        matrix = np.tile(np.where(zeros, 0.0, np.nan), (len(self.hits), 1))
         unknown: Counter[str] = Counter()
         seen: set[str] = set()
         for position, hit in enumerate(self.hits):

@@ -133,7 +133,7 @@ def rank_in_time(
 
     Raises:
         Problem: 504, if there is no time for the best rung and the request forbids others; 422, if the feature whose
-            order it wants is not the model's.
+            order it wants is not the model's, or a category.
     """
     column = _column(model, options)
     ladder, count = _ladder_of(model), len(documents)
@@ -184,14 +184,18 @@ def _column(model: LiveModel, options: Options) -> int | None:
     name = options.fallback_feature
     if name is None:
         return None
-    column = model.ranker.contract.positions.get(name)
-    if column is None:
-        raise Problem(
-            422,
-            f"fallback_feature: the model has no feature {name!r}",
-            pointer=None if options.in_query_string else "/fallback_feature",
-        )
-    return column
+    contract = model.ranker.contract
+    column = contract.positions.get(name)
+    if column is not None and column not in contract.categories:
+        return column
+    wrong = f"the model has no feature {name!r}"
+    if column is not None:
+        wrong = f"expected a feature that is a number, found {name!r}, a category, whose values have no order"
+    raise Problem(
+        422,
+        f"fallback_feature: {wrong}",
+        pointer=None if options.in_query_string else "/fallback_feature",
+    )
 
 
 def _as_sent(count: int) -> Ranking:

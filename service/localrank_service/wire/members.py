@@ -6,7 +6,7 @@ Each API has a table of its members: for its reader, for OpenAPI and for the tab
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 from localrank_service.http.problems import Problem, pointer
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 #: The form of a number in a query string.
 _DECIMAL: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
-
+#: What is of a type of JSON Schema that has entries, and how much of an entry's name a sentence shows.
+_CONTAINERS: Final[Mapping[str, Any]] = {"array": list, "object": dict}
+_LONGEST_STEP: Final = 40
 
 #: What an object in a query string may hold.
 _OBJECT: Final = Limits(0, refuse_extra_features=True, max_numbers=2**12, max_members=2**12)
@@ -42,6 +44,26 @@ class Kind(NamedTuple):
     expected: str
     schema: Mapping[str, Any]
     accepts: Callable[[Any], bool] | None = None
+    entries: Kind | None = None
+
+    def refuse(self, name: str, value: Any, at: str) -> NoReturn:
+        """Raise the problem of a value that is not accepted. If it holds entries, name the first wrong one."""
+        if self.entries is not None and type(value) is _CONTAINERS[self.schema["type"]]:
+            most = self.schema.get("maxItems", self.schema.get("maxProperties"))
+            if most is not None and len(value) > most:
+                raise Problem(422, f"{name}: expected at most {most} entries, found {len(value)}", pointer=at)
+            steps: Iterable[tuple[str | int, Any]] = (
+                value.items() if isinstance(value, dict) else enumerate(value)
+            )
+            for step, one in steps:
+                if self.entries.accepts is not None and not self.entries.accepts(one):
+                    shown = repr(
+                        step
+                        if isinstance(step, int)
+                        else step[:_LONGEST_STEP] + "…" * (len(step) > _LONGEST_STEP)
+                    )
+                    self.entries.refuse(f"{name}[{shown}]", one, at + pointer(step))
+        refuse(name, self.expected, value, at)
 
     def of_text(self, text: str) -> Any:
         """Return the number or flag that a text in the query string stands for; any other text stays as it is."""
@@ -63,6 +85,7 @@ ID: Final = Kind(
 )
 FLAG: Final = Kind("true or false", {"type": "boolean"}, lambda value: type(value) is bool)
 OBJECT: Final = Kind("an object", {"type": "object"}, lambda value: type(value) is dict)
+NUMBER: Final = Kind("a number", {"type": "number"}, lambda value: type(value) in {int, float})
 ANYTHING: Final = Kind("anything", {})
 
 
@@ -168,6 +191,7 @@ SHARED = {
                     and len(value) <= MOST_RULES
                     and all(type(one) in {str, int} for one in value)
                 ),
+                ID,
             ),
             "The ids of documents that come first, in this order, whatever their scores. If the request has no ids, their "
             "positions.",
@@ -178,7 +202,7 @@ SHARED = {
                 f"an object of at most {MOST_RULES} numbers",
                 {
                     "type": "object",
-                    "additionalProperties": {"type": "number"},
+                    "additionalProperties": NUMBER.schema,
                     "maxProperties": MOST_RULES,
                 },
                 lambda value: (
@@ -186,6 +210,7 @@ SHARED = {
                     and len(value) <= MOST_RULES
                     and all(type(one) in {int, float} for one in value.values())
                 ),
+                NUMBER,
             ),
             "What to add to the scores of documents before they are sorted, by id. If the request has no ids, by position.",
         ),
@@ -195,6 +220,7 @@ SHARED = {
                 "an object of texts, numbers, true, false or null",
                 {"type": "object", "additionalProperties": CELL},
                 lambda value: type(value) is dict and _SCALARS.issuperset(map(type, value.values())),
+                Kind("a text, a number, true, false or null", CELL, lambda one: type(one) in _SCALARS),
             ),
             "Values of features of the query, by name. The documents need not have these features then.",
         ),
@@ -302,4 +328,4 @@ def check(members: Mapping[str, Any], table: Mapping[str, Member], at: str = "")
         if (member := table.get(name)) is None or member.kind.accepts is None:
             continue
         if not (member.nullable and value is None) and not member.kind.accepts(value):
-            refuse(name, member.kind.expected, value, at + pointer(name))
+            member.kind.refuse(name, value, at + pointer(name))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 
 from localrank.client import AsyncClient, Query
+from localrank.errors import InvalidDocuments
 from localrank.features.contract import Encoding, FeatureContract
 from localrank.features.feature import Feature
 from localrank.points.vectors import MeanRepresentation
@@ -216,7 +218,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"features": VALUES, "query_features": {"hour": 1e39}}, "/query_features/hour", "hour"),
     ({"features": VALUES, "query_features": {"price": 1}}, "/query_features/price", "price"),
     ({"features": VALUES, "query_features": {"a/b": 1}}, "/query_features/a~1b", "a/b"),
-    ({"features": VALUES, "query_features": {"segment": [1]}}, "/query_features", "query_features"),
+    ({"features": VALUES, "query_features": {"segment": [1]}}, "/query_features/segment", "query_features"),
     ({"features": VALUES, "query_features": []}, "/query_features", "query_features"),
     ({"features": [narrow(row) for row in VALUES]}, "/features/0", "3 values"),
     ({"features": [narrow(row)[:-1] for row in VALUES], "query_features": QUERY}, "/features/0", "2 values"),
@@ -302,6 +304,82 @@ async def test_a_search_engine_may_log_values(shop: httpx.AsyncClient, ranker: R
     assert 200 == response.status_code, response.text
     found = {int(one["_id"]): one["_score"] for one in response.json()["hits"]["hits"]}
     assert dict(enumerate(ranker.rank(coded()).scores.tolist())) == found
+
+
+@pytest.mark.parametrize("said", [True, False])
+async def test_zero_for_what_no_hit_logs_is_for_numbers_of_documents(
+    shop: httpx.AsyncClient, ranker: Ranker, *, said: bool
+) -> None:
+    sparse: list[dict[str, Any]] = [{"price": 5.5, "brand": "nike"}, {"brand": 7}, {"age": 2.0}]
+    of_query = list(QUERY.values()) if said else [None, None]
+    rows = [[one.get("price", 0.0), one.get("brand"), *of_query, one.get("age", 0.0)] for one in sparse]
+    hits = [
+        {"_id": str(at), "fields": {"_ltrlog": [{"e": [{"name": n, "value": v} for n, v in one.items()]}]}}
+        for at, one in enumerate(sparse)
+    ]
+    params = {"missing_as_zero": "true"} | ({"query_features": json.dumps(QUERY)} if said else {})
+
+    response = await shop.post("/v1/adapters/elasticsearch", params=params, json={"hits": {"hits": hits}})
+
+    assert 200 == response.status_code, response.text
+    found = {int(one["_id"]): one["_score"] for one in response.json()["hits"]["hits"]}
+    assert dict(enumerate(ranker.rank(rows).scores.tolist())) == found
+
+
+async def test_letor_text_holds_values_of_categories(shop: httpx.AsyncClient, ranker: Ranker) -> None:
+    brands = [7, 0, 1, 3, 7.0]
+    rows = [[0.5 * at, brand, 14.5, 9, 1.0] for at, brand in enumerate(brands)]
+    lines = [
+        f"{int(relevant == at)} qid:{relevant} "
+        + " ".join(f"{n}:{one}" for n, one in enumerate(row, 1) if one)
+        for relevant in range(len(rows))
+        for at, row in enumerate(rows)
+    ]
+    options = {"metrics": "mrr", "per_query": "true"}
+
+    response = await shop.post(
+        "/v1/evaluate", params=options, content="\n".join(lines), headers={"content-type": "text/plain"}
+    )
+
+    assert 200 == response.status_code, response.text
+    scores = ranker.rank(rows).scores
+    expected = [1 / (1 + int((scores > one).sum())) for one in scores]
+    assert expected == pytest.approx([one["metrics"]["mrr"] for one in response.json()["per_query"]])
+
+
+@pytest.mark.parametrize("rule", [{"timeout_ms": 1e-3}, {"timeout_ms": 1000}])
+async def test_a_category_has_no_order_to_fall_back_to(shop: httpx.AsyncClient, rule: dict[str, Any]) -> None:
+    response = await shop.post("/v1/rerank", json={"features": VALUES, "fallback_feature": "brand", **rule})
+
+    problem = response.json()
+    assert (422, "/fallback_feature") == (response.status_code, problem["pointer"])
+    assert "expected a feature that is a number, found 'brand', a category" in problem["detail"]
+
+
+@pytest.mark.parametrize("nothing", [None, pd.NA, pd.NaT, float("nan")], ids=str)
+def test_what_pandas_has_for_no_value_is_missing(ranker: Ranker, nothing: Any) -> None:
+    short = [narrow(row) for row in VALUES]
+
+    found = ranker.rank(short, query_features={"hour": nothing, "segment": nothing})
+
+    assert ranker.rank(short, query_features={}).scores.tolist() == found.scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("sent", "error", "said"),
+    [
+        ([1], TypeError, "query_features: expected a mapping, found a list"),
+        ({"hour": "x"}, InvalidDocuments, "feature 'hour' of the query: expected a number, found a text"),
+    ],
+    ids=str,
+)
+def test_what_is_no_feature_of_the_query_is_refused_offline(
+    ranker: Ranker, sent: Any, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error) as caught:
+        ranker.rank([narrow(row) for row in VALUES], query_features=sent)
+
+    assert said == str(caught.value)
 
 
 @pytest.mark.parametrize("as_rows", [True, False])

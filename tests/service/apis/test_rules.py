@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from localrank.client import AsyncClient
+from localrank.errors import InvalidDocuments
 from tests.service.conftest import NAMES, queries_of_three_kinds
 
 if TYPE_CHECKING:
@@ -139,16 +140,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"pin": ["d1", "d2", "d1"]}, "/pin/2"),
     ({"pin": ["twice"]}, "/pin/0"),
     ({"pin": [0]}, "/pin/0"),
-    ({"pin": ["d1", None]}, "/pin"),
-    ({"pin": [True]}, "/pin"),
+    ({"pin": ["d1", None]}, "/pin/1"),
+    ({"pin": [True]}, "/pin/0"),
     ({"pin": "d1"}, "/pin"),
     ({"pin": [f"d{place}" for place in range(1001)]}, "/pin"),
     ({"boost": {"x/y": 1}}, "/boost/x~1y"),
     ({"boost": {"twice": 1}}, "/boost/twice"),
-    ({"boost": {"d1": None}}, "/boost"),
-    ({"boost": {"d1": True}}, "/boost"),
-    ({"boost": {"d1": "1"}}, "/boost"),
-    ({"boost": {"d1": [1]}}, "/boost"),
+    ({"boost": {"d1": None}}, "/boost/d1"),
+    ({"boost": {"d1": True}}, "/boost/d1"),
+    ({"boost": {"d1": "1"}}, "/boost/d1"),
+    ({"boost": {"d1": [1]}}, "/boost/d1"),
     ({"boost": [1]}, "/boost"),
     ({"boost": {str(place): 1 for place in range(1001)}}, "/boost"),
     ({"offset": -1}, "/offset"),
@@ -166,6 +167,63 @@ async def test_a_rule_that_cannot_be_followed_is_refused_in_its_place(
     response = await client.post("/v1/rerank", json={"features": ROWS, "ids": ids, **rules})
 
     assert (422, at) == (response.status_code, response.json()["pointer"])
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"pin": ["d1", 1.5]}, "pin[1]: expected a text or an integer, found 1.5"),
+        ({"pin": [True]}, "pin[0]: expected a text or an integer, found true"),
+        ({"pin": ["d1"] * 1001}, "pin: expected at most 1000 entries, found 1001"),
+        ({"boost": {"d1": 1, "d2": "much"}}, "boost['d2']: expected a number, found \"much\""),
+        ({"boost": {"d" * 50: None}}, f"boost['{'d' * 40}…']: expected a number, found null"),
+        (
+            {"boost": {f"d{at}": 1 for at in range(1001)}},
+            "boost: expected at most 1000 entries, found 1001",
+        ),
+        ({"boost": 3}, "boost: expected an object of at most 1000 numbers, found 3"),
+        (
+            {"query_features": {"segment": ["x"]}},
+            "query_features['segment']: expected a text, a number, true, false or null, found a list",
+        ),
+    ],
+    ids=lambda one: str(one)[:40],
+)
+@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank"])
+async def test_the_sentence_names_the_entry_that_is_wrong(
+    client: httpx.AsyncClient, path: str, rules: dict[str, Any], said: str
+) -> None:
+    documents = [{"features": row} for row in ROWS]
+
+    response = await client.post(path, json={"documents": documents, **rules})
+
+    assert (422, said) == (response.status_code, response.json()["detail"])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"pin": ["z"]}, ValueError, "expected the position of a document, as there are no ids, found 'z'"),
+        ({"boost": {"1": np.nan}}, ValueError, "boost['1']: expected a finite number, found nan"),
+        ({"boost": {1: "much"}}, ValueError, "boost[1]: expected a finite number, found 'much'"),
+        ({"boost": [1]}, TypeError, "boost: expected a mapping, found a list"),
+        ({"query_features": [1]}, TypeError, "query_features: expected a mapping, found a list"),
+        (
+            {"query_features": {"hour": [1]}},
+            InvalidDocuments,
+            "expected texts, numbers and truth values in query_features['hour'], found a list",
+        ),
+    ],
+    ids=lambda one: str(one)[:40],
+)
+async def test_the_client_says_what_is_wrong_before_it_sends(
+    client: httpx.AsyncClient, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    async with AsyncClient("http://localhost", transport=client._transport) as caller:
+        with pytest.raises(error) as caught:
+            await caller.rerank(DOCUMENTS, **options)
+
+    assert said == str(caught.value)
 
 
 @pytest.mark.parametrize(

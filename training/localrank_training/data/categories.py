@@ -126,8 +126,7 @@ def _codes(column: Matrix, own: Feature | None, wanted: Feature) -> Vector:
             np.where(np.isnan(column), own.absent, np.minimum(column, own.unseen)).astype(np.intp)
         ]
         return found
-    distinct, inverse = np.unique(column, return_inverse=True)
-    return np.array([wanted.code_of(number) for number in distinct])[inverse]
+    return wanted.codes_of_numbers(column)
 
 
 def _kept(queries: QuerySet, name: str, say: Callable[[str], None], most: int | None) -> Feature:

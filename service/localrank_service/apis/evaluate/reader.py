@@ -139,6 +139,9 @@ class Exam(NamedTuple):
         check_contract(self.contract, contract)
         if self.body is not None:
             for one in letor.read(self.body, contract.n_features, self.most_queries, self.limits, go_on):
+                for at in contract.categories:
+                    # The text holds values, as it does offline.
+                    one.matrix[:, at] = contract.features[at].codes_of_numbers(one.matrix[:, at])
                 documents = with_query(Documents(one.matrix, None, _on_a_line), contract, Options())
                 yield Judged(one.query_id, documents, one.labels)
             return

@@ -98,7 +98,7 @@ RERANK = (
     Member(
         "fallback_feature",
         TEXT,
-        "Only with `timeout_ms`: a feature of the model. If there is no time to rank at all, the documents "
+        "Only with `timeout_ms`: a feature of the model that is a number. If there is no time to rank at all, the documents "
         "are ordered by this feature, largest first, instead of staying in the order of the request.",
     ),
 )

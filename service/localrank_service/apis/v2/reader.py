@@ -202,10 +202,14 @@ class Call:
         found = []
         for position, text in enumerate(read_texts(sent, self._body, "query_features", count)):
             value = object_of(text)
-            member = SHARED["query_features"]
-            if member.kind.accepts is not None and not member.kind.accepts(value):
-                refuse(f"query_features[{position}]", member.kind.expected, value, sent.at)
+            kind = SHARED["query_features"].kind
             # Its JSON stands in a tensor, so that no pointer leads into it.
+            if kind.accepts is not None and not kind.accepts(value):
+                try:
+                    kind.refuse(f"query_features[{position}]", value, sent.at)
+                except Problem as problem:
+                    problem.pointer = sent.at
+                    raise
             found.append(replace(self.options, query_features=value, timeout_at=None))
         return found
 
