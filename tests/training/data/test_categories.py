@@ -199,6 +199,37 @@ def test_dates_become_numbers_if_asked_for(tmp_path: Path) -> None:
     assert "day" not in read(tmp_path / "a.csv").feature_names
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
+def test_a_date_that_is_no_column_or_no_date_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = (as_csv if suffix == ".csv" else as_json if suffix == ".json" else as_parquet)(tmp_path / "a")
+
+    with pytest.raises(
+        InvalidData, match=r"--date: expected a feature, found 'sgment'; did you mean 'segment'"
+    ):
+        read(path, columns=Columns(date=("sgment",)))
+    for name, found in (("segment", "text"), ("x", "double"), ("sale", "bool")):
+        with pytest.raises(
+            InvalidData, match=rf"a\{suffix}: --date: expected dates as '{name}', found {found}"
+        ):
+            read(path, columns=Columns(date=(name,)))
+
+
+def test_values_that_training_did_not_know_are_counted_in_one_note() -> None:
+    contract = contract_of(
+        Feature("brand", "category", ("kobo",)),
+        Feature("size", "category", ("42", "43")),
+        Feature("sale", "category", ("true", "false")),
+    )
+    said: list[str] = []
+
+    aligned(read_table(TABLE, columns=Columns().of(contract.features)), contract, said.append)
+
+    # The absent brand is no value.
+    assert ["2 of 'brand', 1 of 'size'"] == [
+        note.rpartition(": ")[2] for note in said if "did not know, " in note
+    ]
+
+
 def test_letor_text_cannot_hold_categories(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidData, match=r"a format that keeps categories .* or --ignore brand,sale,segment"

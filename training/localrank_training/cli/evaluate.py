@@ -150,6 +150,7 @@ def evaluate(
             n_features=max(one.ranker.contract.n_features for one in models),
         )
         _say_if_known(models, queries, models_dir)
+        _say_unseen(models, queries)
         if qrels is not None:
             queries = _judged(queries, qrels)
         if run is not None:
@@ -223,6 +224,19 @@ def _say_if_known(models: Sequence[_Model], queries: QuerySet, models_dir: str) 
                 f"these are the queries that {model.name} {known}; for figures of held-out queries see: "
                 f"localrank models show {manifest.name}{where(models_dir)}"
             )
+
+
+def _say_unseen(models: Sequence[_Model], queries: QuerySet) -> None:
+    from localrank_training.data.preparing import aligned, say_unseen
+
+    for model in models:
+
+        def named(text: str, name: str = model.name) -> None:
+            say(f"{name}: {text}")
+
+        contract = model.ranker.contract
+        if contract.categories:
+            say_unseen(aligned(queries, contract), contract, named)
 
 
 def _judged(queries: QuerySet, qrels: Path) -> QuerySet:

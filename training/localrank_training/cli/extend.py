@@ -61,6 +61,7 @@ def extend(
     """
     from localrank.artifact import load
     from localrank.registry.versions import Registry
+    from localrank_training.data.preparing import say_unseen
     from localrank_training.data.reading import read
     from localrank_training.parallel.processes import available_cores
     from localrank_training.publishing.extend import against_retraining, publish_extended
@@ -76,6 +77,7 @@ def extend(
         queries = read(data, progress=advance, n_features=n_features, columns=columns, say=say)
         started = time.perf_counter()
         extended = extend_model(artifact, queries, again=again, progress=advance)
+        say_unseen(extended.queries, artifact.ranker.contract, say)
         published = publish_extended(registry, artifact, extended)
         seconds = time.perf_counter() - started
         retrained = None

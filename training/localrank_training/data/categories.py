@@ -39,7 +39,11 @@ def described(queries: QuerySet, columns: Columns, values: Values, say: Callable
     """
     met = {name: Feature(name, "category", values.of(name)) for name in values}
     queries = replace(queries, special={**queries.special, **met})
-    for option, names in (("--category", columns.category), ("--query-feature", columns.query_feature)):
+    for option, names in (
+        ("--category", columns.category),
+        ("--query-feature", columns.query_feature),
+        ("--date", columns.date),
+    ):
         for name in names:
             if name not in queries.feature_names:
                 raise InvalidData(

@@ -42,7 +42,7 @@ def aligned(
     Args:
         queries: as they were read.
         contract: of the model.
-        say: told which columns were left out.
+        say: told which columns were left out, and how many values training did not know.
 
     Raises:
         InvalidData: a feature of the contract is missing, or a value that the contract does not replace.
@@ -51,7 +51,18 @@ def aligned(
     refuse_missing(
         queries, contract.missing, "the model was trained without missing values and does not replace them"
     )
+    say_unseen(queries, contract, say)
     return queries
+
+
+def say_unseen(queries: QuerySet, contract: FeatureContract, say: Callable[[str], None]) -> None:
+    """Say in one note how many values of each category training did not know, if there are any.
+
+    The queries have the columns of the contract.
+    """
+    if unseen := contract.unseen(queries.documents):
+        shown = ", ".join(f"{count} of {contract.names[at]!r}" for at, count in unseen.items())
+        say(f"values that training did not know, each counts as one more value: {shown}")
 
 
 def with_kinds(queries: QuerySet, features: Sequence[Feature]) -> QuerySet:

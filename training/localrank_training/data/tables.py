@@ -394,6 +394,14 @@ class TableLayout:
                 raise InvalidData(
                     f"{self.path}: expected a column {ignored!r} to ignore, found {_listed(schema.names)}"
                 )
+        numbers = {one.name for one in columns.known if one.kind == "number"}
+        for field in schema:
+            # For a model, a column of dates may be empty, so that it is read as numbers.
+            found = pa.types.is_temporal(field.type) or (field.name in numbers and is_number(field.type))
+            if field.name in columns.date and not found:
+                raise InvalidData(
+                    f"{self.path}: --date: expected dates as {field.name!r}, found {_kind(field.type)}"
+                )
         for column in (self.label, self.weight, self.position):
             if column is not None and not is_number(schema.field(column).type):
                 found = _kind(schema.field(column).type)
