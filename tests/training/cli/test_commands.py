@@ -108,6 +108,31 @@ def test_one_set_of_options_says_how_every_command_reads_a_table(run: Folder) ->
         )
 
 
+def test_commands_count_the_values_that_training_did_not_know(run: Folder) -> None:
+    table = (run.path / "odd.csv").read_text()
+    (run.path / "new.csv").write_text(table.replace(",x,", ",y,"))
+    columns = "--label l --qid q --id i --ignore a,w,p"
+    run(f"train odd.csv {columns} --method localrank --set clustering.clusters=2 --name web --workers 1")
+
+    for command in ("rank web new.csv", "evaluate web new.csv", "extend web new.csv --again"):
+        note = "values that training did not know, each counts as one more value: 144 of 'b'"
+        assert 1 == run(f"{command} {columns}")[1].count(note)
+    assert "did not know" not in run(f"rank web@1 odd.csv {columns}")[1]
+
+
+def test_a_split_of_categories_is_parquet_by_default(run: Folder) -> None:
+    columns = "--label l --qid q --id i --ignore a,w,p"
+    answer, said = run(f"data split odd.csv --out parts --folds 3 --json {columns}")
+
+    assert {".parquet"} == {name[name.index(".") :] for name in json.loads(answer)}
+    assert "parts: the files are Parquet, because LETOR text does not keep categories" in said
+    _, error = run(f"data split odd.csv --out others --folds 3 --to text {columns}", code=1)
+    assert (
+        "localrank: others: expected a format that keeps categories (--to parquet or arrow), or --ignore b, found"
+        in error
+    )
+
+
 def test_text_that_leaves_zeros_out_is_read_as_sparse(run: Folder) -> None:
     (run.path / "few.txt").write_text((run.path / "all.txt").read_text() + "1 qid:99 2:5\n")
 

@@ -131,7 +131,10 @@ def split(
     folds: Annotated[int | None, typer.Option(help="K-fold cross-validation: Fold1/ … FoldK/.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the shuffle.")] = 0,
     columns: Columns,
-    to: Annotated[To, typer.Option(help="The format of the files.")] = To.text,
+    to: Annotated[
+        To | None,
+        typer.Option(help="The format of the files (default: text, or parquet for what text does not keep)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Deal whole queries at random into files for training, validation and test.
@@ -149,7 +152,7 @@ def split(
             fractions=None if fractions is None else _numbers(fractions, "--fractions"),
             folds=folds,
             seed=seed,
-            to=to.value,
+            to=None if to is None else to.value,
             progress=advance,
             columns=columns,
             say=say,

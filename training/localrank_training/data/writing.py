@@ -180,16 +180,8 @@ def write(
         InvalidData: the format cannot hold it, or the file cannot be written.
     """
     path, to = Path(path), format_of(path) if to is None else to
-    if to in _TEXT and (queries.weights is not None or queries.positions is not None):
-        found = "positions" if queries.weights is None else "query weights"
-        raise InvalidData(
-            f"{path}: expected a format that keeps {found} (--to parquet or arrow), found LETOR text"
-        )
-    if to in _TEXT and (categories := [one.name for one in queries.features if one.kind == "category"]):
-        raise InvalidData(
-            f"{path}: expected a format that keeps categories (--to parquet or arrow), or --ignore {','.join(categories)}, "
-            "found LETOR text"
-        )
+    if to in _TEXT and (lost := _lost_in_text(queries)) is not None:
+        raise _too_little(path, *lost)
     names, kept = queries.feature_names, (queries.comments, queries.weights, queries.positions)
     with _opened(path, to, queries.query_ids, names, overwrite=overwrite) as temporary:
         if to == "arrow":
@@ -229,6 +221,21 @@ def write_drawn(drawn: Drawn, path: str | Path, *, overwrite: bool = False) -> N
             _fill(LetorWriter(temporary, to, len(names), sparse=None), _drawn(drawn))
 
 
+def _lost_in_text(queries: QuerySet) -> tuple[str, str] | None:
+    """Return what LETOR text would not keep, and the options that leave it out; None if it keeps all."""
+    if queries.weights is not None or queries.positions is not None:
+        return "positions" if queries.weights is None else "query weights", ""
+    categories = [one.name for one in queries.features if one.kind == "category"]
+    return ("categories", f"--ignore {','.join(categories)}") if categories else None
+
+
+def _too_little(path: Path, lost: str, advice: str) -> InvalidData:
+    other = f", or {advice}" if advice else ""
+    return InvalidData(
+        f"{path}: expected a format that keeps {lost} (--to parquet or arrow){other}, found LETOR text"
+    )
+
+
 def convert(
     paths: Sequence[str | Path],
     out: str | Path,
@@ -255,7 +262,7 @@ def split(
     fractions: Sequence[float] | None = None,
     folds: int | None = None,
     seed: int = 0,
-    to: Format = "text",
+    to: Format | None = None,
     progress: Progress = silent,
     columns: Columns = AS_NAMED,
     say: Callable[[str], None] = lambda _: None,
@@ -269,10 +276,10 @@ def split(
         folds: K parts ``S1..SK``; ``FoldK/`` has ``train`` (K - 2 parts), ``validation`` and ``test``, rotating as LETOR's
             official folds do.
         seed: of the shuffle; the same queries in the same order split in the same way.
-        to: the format of the files.
+        to: the format of the files; None takes LETOR text, or Parquet for what text does not keep.
         progress: told the bytes read.
         columns: what the columns of tables hold, and whether text leaves zeros out.
-        say: told what was taken from a table and what was left out.
+        say: told what was taken from a table and what was left out, and why the files are not text.
 
     Returns:
         Queries and documents of every file, by its name in the folder.
@@ -287,6 +294,13 @@ def split(
         kind = "one" if out.is_dir() else "a file"
         raise InvalidData(f"{out}: expected a folder that does not exist yet, found {kind}")
     queries = read(paths, progress=progress, columns=columns, say=say, held=_HELD)
+    lost = _lost_in_text(queries)
+    if to is None:
+        to = "text" if lost is None else "parquet"
+        if lost is not None:
+            say(f"{out}: the files are Parquet, because LETOR text does not keep {lost[0]}")
+    elif to in _TEXT and lost is not None:
+        raise _too_little(out, *lost)
     if fractions is not None and names is not None:
         sizes, files = _by_fractions(fractions, names, len(queries))
     else:
