@@ -97,9 +97,9 @@ def published(folder: Path, name: str) -> dict[str, Any]:
     }
     manifest["source"]["trials"] = len(manifest["source"]["trials"])
     # Its configuration stands in the source once more, and the data have another path on each machine.
-    asked = manifest["source"]["asked"]
-    asked.pop("configuration")
-    asked["data"] = [Path(one).name for one in asked["data"]]
+    if (asked := manifest["source"].get("asked")) is not None:
+        asked.pop("configuration")
+        asked["data"] = [Path(one).name for one in asked["data"]]
     for left in ("sha256", "metrics", "notes", "stability", "probe", "name"):
         manifest.pop(left, None)
     ranker = localrank.load(folder / "models" / name)
