@@ -122,9 +122,8 @@ def spelled(value: Any) -> str | None:
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, np.floating):
-        value = float(
-            str(value)
-        )  # the shortest text of a float32 is that of the number which was written down
+        # The shortest text of a float32 is that of the number which was written down.
+        value = float(str(value))
     if isinstance(value, Real | Decimal):
         number = float(value)
         if np.isnan(number):

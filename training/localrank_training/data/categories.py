@@ -77,7 +77,7 @@ def recoded(queries: QuerySet, wanted: Iterable[Feature]) -> QuerySet:
         special[one.name] = replace(one, scope="document" if own is None else own.scope)
         if own is None or own.kind != "category" or own.values != one.values:
             at = queries.feature_names.index(one.name)
-            changed[at] = _codes(np.asarray(queries.documents[:, at]), own, one)
+            changed[at] = _codes(queries.column(at), own, one)
     if not changed:
         return replace(queries, special=special)
     documents = np.array(queries.documents, np.float32, order="C")
@@ -102,7 +102,7 @@ def of_queries(queries: QuerySet, names: Iterable[str]) -> QuerySet:
 
 
 def _check_constant(queries: QuerySet, at: int, feature: Feature) -> None:
-    column = np.asarray(queries.documents[:, at])
+    column = queries.column(at)
     filled = queries.lengths > 0
     first = np.repeat(column[queries.offsets[:-1][filled]], queries.lengths[filled])
     wrong = np.flatnonzero((column != first) & ~(np.isnan(column) & np.isnan(first)))
@@ -136,7 +136,7 @@ def _codes(column: Matrix, own: Feature | None, wanted: Feature) -> Vector:
 def _kept(queries: QuerySet, name: str, say: Callable[[str], None], most: int | None) -> Feature:
     """Return the category with the values that occur, the most frequent ones if there are too many."""
     own = queries.special.get(name, Feature(name))
-    column = np.asarray(queries.documents[:, queries.feature_names.index(name)])
+    column = queries.column(queries.feature_names.index(name))
     column = column[~np.isnan(column)]
     if own.kind == "category":
         codes = np.minimum(column, own.unseen).astype(np.intp)
@@ -165,7 +165,7 @@ def _without_texts(
     named = columns.categories | {*columns.query_feature} | {one.name for one in columns.known}
     out = []
     for name in met:
-        column = np.asarray(queries.documents[:, queries.feature_names.index(name)])
+        column = queries.column(queries.feature_names.index(name))
         counts = np.bincount(column[~np.isnan(column)].astype(np.intp))
         single, distinct = int((counts == 1).sum()), int((counts > 0).sum())
         if name not in named and distinct > _FEW and 2 * single > counts.sum():

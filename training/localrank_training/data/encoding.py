@@ -95,7 +95,7 @@ class Encoders:
         labels = queries.labels - means[queries.query_of]
         part_of_document = part_of[queries.query_of]
         codes = {
-            at: np.nan_to_num(np.asarray(queries.documents[:, at]), nan=features[at].absent).astype(np.int64)
+            at: np.nan_to_num(queries.column(at), nan=features[at].absent).astype(np.int64)
             for at in categories
         }
 

@@ -463,7 +463,7 @@ def _numbers_documents(queries: QuerySet, feature: FeatureFigures) -> bool:
         return False
     if feature.maximum - feature.minimum < queries.n_docs - 1:
         return False
-    values = np.asarray(queries.documents[:, queries.feature_names.index(feature.name)])
+    values = queries.column(queries.feature_names.index(feature.name))
     whole = bool((values[:1000] == np.floor(values[:1000])).all()) and bool(
         (values == np.floor(values)).all()
     )

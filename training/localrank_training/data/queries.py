@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from localrank.arrays import one_line
-from localrank.features.columns import forget
+from localrank.features.columns import forget, portions
 from localrank.features.feature import Feature
 from localrank_training.data.rows import CELLS, HELD, Selected, StackedRows, fits, unheld
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: A wider matrix is refused: one stray index would otherwise ask for terabytes.
 MAX_FEATURES = 100_000
+#: Numbers of a column's documents that are read at a time.
+_CELLS = 1 << 21
 #: Texts that are decoded at a time.
 _TEXTS = 1 << 12
 
@@ -238,6 +240,13 @@ class QuerySet:
     def span(self, query: int) -> slice:
         """Return where a query's documents are."""
         return slice(int(self.offsets[query]), int(self.offsets[query + 1]))
+
+    def column(self, at: int) -> Matrix:
+        """Return ``[n_docs]`` one feature of all documents, read in portions if they are in a mapped file."""
+        found = np.empty(self.n_docs, np.float32)
+        for rows in portions(self.documents, _CELLS):
+            found[rows] = self.documents[rows][:, at]
+        return found
 
     def documents_of(self, query: int) -> Matrix:
         """Return one query's documents ``[n_docs, n_features]``, a view unless they are in a mapped file."""

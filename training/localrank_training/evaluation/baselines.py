@@ -20,7 +20,7 @@ from localrank.metrics import measure
 from localrank_training.data.queries import Present
 from localrank_training.data.trec import read_run, scores_of
 from localrank_training.evaluation.comparisons import compare_family
-from localrank_training.evaluation.leaks import METRIC, best_alone, column_of, values_of, words_of
+from localrank_training.evaluation.leaks import METRIC, best_alone, values_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +93,7 @@ def with_present(queries: QuerySet, text: str) -> QuerySet:
     if text in queries.special and queries.special[text].kind == "category":
         raise InvalidData(f"--baseline {text}: expected numbers, found a category")
     if text in queries.feature_names:
-        values = column_of(queries, queries.feature_names.index(text))
+        values = queries.column(queries.feature_names.index(text)).astype(np.float64)
         first = -1.0 if _FROM_THE_TOP & set(words_of(text)) else 1.0
         said = f"{text}, {'small' if first < 0 else 'large'} values first"
         return _with(queries, said, _untied(first * values))

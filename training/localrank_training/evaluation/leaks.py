@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import rankdata
 
-from localrank.features.columns import portions
 from localrank.metrics import Judgements
 from localrank_training.evaluation.twins import twins_of
 
@@ -213,7 +212,7 @@ def best_alone(queries: QuerySet, seed: int = 0) -> Alone:
 
 def values_of(queries: QuerySet, column: int) -> Vector:
     """Return ``[n_docs]`` a feature as numbers: a category as how good its documents are in the other half of the queries."""
-    values = column_of(queries, column)
+    values = queries.column(column).astype(np.float64)
     if queries.features[column].kind == "number":
         return values
     codes = np.nan_to_num(values, nan=-1.0).astype(np.int64) + 1
@@ -224,14 +223,6 @@ def values_of(queries: QuerySet, column: int) -> Vector:
         sums = np.bincount(codes[learned], target[learned], size)
         # One document more of the mean, so that a value that is seen once says little.
         found[~learned] = (sums / (np.bincount(codes[learned], minlength=size) + 1.0))[codes[~learned]]
-    return found
-
-
-def column_of(queries: QuerySet, column: int) -> Vector:
-    """Return ``[n_docs]`` one column of the documents, which may lie in a mapped file and are read in portions."""
-    found = np.empty(queries.n_docs)
-    for rows in portions(queries.documents, _MOST_CELLS):
-        found[rows] = np.asarray(queries.documents[rows])[:, column]
     return found
 
 
