@@ -149,7 +149,7 @@ def test_an_assessment_and_an_evaluation_are_pages_too(
 
     assert [] == assessed.open == evaluated.open
     assert "What should be done about the data" in assessed.headings
-    assert "What quick models gain over one linear model" in assessed.plots
+    assert "What this model gains over simpler ones" in assessed.plots
     assert [
         "Figures by the convention standard",
         "Figures by the convention standard-one",

@@ -1,7 +1,8 @@
-"""What judged queries are like, in a minute: of different kinds or not, and which way of learning ranks them best.
+"""What judged queries are like, in a minute: of different kinds or not, what suits them, and what a model is worth.
 
-A few quick models take the same cross-validation over a sample of the queries, so that their figures are paired query by
-query. They are not tuned: the differences show where to look, not how good a long training run will be.
+It is a training run of the default method within a small budget, on as many queries as that affords. Every figure is of
+queries that the models had not seen, with settings, locality and weights chosen without them. A run without the budget has
+more rounds, seeds and settings, so its model should be a little better than these figures.
 """
 
 from __future__ import annotations
@@ -9,63 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from localrank.metrics import Judgements
-from localrank_training.advice.helping import METRIC, Advice, advise, sample_of
-from localrank_training.evaluation.comparisons import compare_family
-from localrank_training.evaluation.leaks import Leaks, leaks_of, suspicion
-from localrank_training.evaluation.stability import flip_rates_of_known
+import numpy as np
+
+from localrank_training.advice.helping import FEWEST, Advice, advise, drawn
+from localrank_training.evaluation.leaks import Leaks, leaks_of
+from localrank_training.grouping.kinds import SHAPE
+from localrank_training.learners.budget import plan_fits
 from localrank_training.parallel.processes import silent
+from localrank_training.report.figures import report_of
+from localrank_training.report.verdict import is_better
+from localrank_training.run.blended import blend_for
 from localrank_training.run.train import train
 from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from localrank.metrics import Measured
     from localrank_training.data.queries import QuerySet
-    from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.parallel.processes import Progress
+    from localrank_training.report.figures import TrainingReport
     from localrank_training.run.train import Trained
 
-CONVENTION = "standard"
-#: A cluster is a kind of query if queries stay in it when they lose a tenth of their documents.
-_STEADY = 0.1
-_LEVEL = 0.05
-_SHARED = ["selection.folds=3"]
-#: Few trees, because an assessment should take only a minute.
-_TREES = [*_SHARED, "learner.num_iterations=100", "learner.members=1", "learner.early_stopping_rounds=0"]
-_CLUSTERS = ["clustering.method='complete_link'", "clustering.clusters=4"]
-#: What is tried: a name, the learner, its settings, and the command that trains it in earnest.
-_CANDIDATES = (
-    ("one linear model", "ranksvm", _SHARED, "--learner ranksvm"),
-    ("one model of trees", "lambdamart", _TREES, "--learner lambdamart"),
-    (
-        "linear models of 4 clusters",
-        "ranksvm",
-        [*_SHARED, *_CLUSTERS],
-        "--learner ranksvm --set clustering.method='complete_link' --set clustering.candidates=[1,2,4,6]",
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One quick model.
-
-    Attributes:
-        name: for people.
-        mean: of the metric.
-        against: the first candidate; None for itself.
-        options: of ``localrank train``.
-    """
-
-    name: str
-    mean: float
-    against: Comparison | None
-    options: str
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        against = None if self.against is None else self.against.to_json()
-        return {"name": self.name, METRIC: self.mean, "against_first": against, "options": self.options}
+#: Processor seconds, counted, that the quick run is planned for.
+BUDGET = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +38,10 @@ class Assessment:
     """What was found.
 
     Attributes:
-        queries, documents: that were looked at, ``of`` how many queries.
-        candidates: the quick models.
-        flips: the share of queries that change their cluster when a tenth of their documents is left out.
-        sentences: the conclusions; the last one says what to do.
+        queries, documents: that the quick run learned from, ``of`` how many queries.
+        trained: by the quick run.
+        report: its figures.
+        command: that trains in earnest.
         advice: what should be done about the data.
         leaks: signs that the data do not say what they seem to say.
     """
@@ -84,11 +49,16 @@ class Assessment:
     queries: int
     documents: int
     of: int
-    candidates: tuple[Candidate, ...]
-    flips: float
-    sentences: tuple[str, ...]
+    trained: Trained
+    report: TrainingReport
+    command: str
     advice: Advice
     leaks: Leaks
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The conclusions; the last one says what to do."""
+        return (*self._kinds(), f"{_capital(self.report.baseline.sentence)}.", self._next())
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -96,84 +66,93 @@ class Assessment:
             "queries": self.queries,
             "documents": self.documents,
             "of_queries": self.of,
-            "candidates": [candidate.to_json() for candidate in self.candidates],
-            "flips": self.flips,
+            "metrics": self.report.metrics_json(),
+            "notes": list(self.report.notes),
+            "command": self.command,
             "sentences": list(self.sentences),
             "advice": self.advice.to_json(),
             "leaks": self.leaks.to_json(),
         }
+
+    def _kinds(self) -> tuple[str, ...]:
+        found = None if self.report.blend is None else self.report.blend.localised
+        if found is None:
+            return ()
+        way = "by their shape" if found.by == SHAPE else f"by {found.by}"
+        if found.locality is None:
+            return (f"Local models are not better by enough ({found.gain}; best parted {way}).",)
+        return (f"The queries are of different kinds, parted {way}: local models gain {found.gain}.",)
+
+    def _next(self) -> str:
+        if self.report.verdict.outcome == "suspect":
+            return f"{_capital(self.report.verdict.sentence.removeprefix('verdict: '))}."
+        if is_better(self.report.baseline.comparisons):
+            return f"Train it in earnest: {self.command}"
+        return (
+            "No figure of the quick model is clearly better, so look at the labels and features first; a whole run may still "
+            f"find more: {self.command}"
+        )
 
 
 def assess(
     queries: QuerySet,
     *,
     command: str = "localrank train DATA",
+    budget: float = BUDGET,
     workers: int = 1,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Assessment:
-    """Train quick models on a sample of the queries and compare them.
+    """Train the default quickly on a sample of the queries.
 
     Args:
         queries: judged.
-        command: that trains on them in earnest, without settings.
+        command: that trains on them in earnest.
+        budget: processor seconds, counted, of the quick run.
         workers: processes.
-        seed: of samples.
+        seed: of the sample.
         progress: told how far it is.
 
     Raises:
         InvalidData: fewer than ten queries have documents of different labels.
     """
-    sample = sample_of(queries, seed)
-    found: list[tuple[Trained, Measured]] = []
-    for number, (_, learner, overrides, _) in enumerate(_CANDIDATES):
-        config = TrainingConfig.read(method="global", learner=learner, overrides=overrides)
-        trained = train(sample, config, workers=workers)
-        held = trained.held_out
-        judgements = Judgements(held.queries.labels, held.queries.offsets, CONVENTION)
-        found.append((trained, judgements.measure(held.ranked.scores, [METRIC])[0]))
-        progress("quick models", number + 1, len(_CANDIDATES))
-    first = found[0][1]
-    family = compare_family([measured for _, measured in found[1:]], [first] * (len(found) - 1), seed=seed)
-    candidates = tuple(
-        Candidate(name, measured.mean, against, options)
-        for (name, _, _, options), (_, measured), against in zip(
-            _CANDIDATES, found, (None, *family), strict=True
+    config = TrainingConfig.read(overrides=[f"learner.budget={budget}"])
+    sample = affordable(queries, config, seed)
+    trained = train(sample, config, workers=workers, progress=progress)
+    return Assessment(
+        queries=len(sample),
+        documents=sample.n_docs,
+        of=len(queries),
+        trained=trained,
+        report=report_of(trained, seed),
+        command=command,
+        advice=advise(queries, seed=seed),
+        leaks=leaks_of(queries, seed=seed),
+    )
+
+
+def affordable(queries: QuerySet, config: TrainingConfig, seed: int) -> QuerySet:
+    """Return queries that can teach something: as many as the budget affords without leaving out a member.
+
+    Raises:
+        InvalidData: fewer than ten queries have documents of different labels.
+    """
+    order = drawn(queries, seed)
+    documents = np.cumsum(queries.lengths[order])
+    blend = blend_for(queries, config)
+
+    def affords(count: int) -> bool:
+        plan = plan_fits(blend, int(documents[count - 1]), queries.n_features)
+        return blend.budget is None or (
+            plan.seconds <= blend.budget and len(plan.members) == len(blend.members)
         )
-    )
-    local = found[-1][0].built
-    flips = flip_rates_of_known(local.ranker, sample, local.clusters, seed)["drop_10_percent"]
-    suspicious = (suspicion(trained.held_out.queries, [measured]) for trained, measured in found)
-    best = next((f"{said[0].upper()}{said[1:]}." for said in suspicious if said), _best(candidates, command))
-    sentences = (_kinds(flips), _local(family[-1]), best)
-    advice = advise(queries, seed=seed)
-    leaks = leaks_of(queries, seed=seed)
-    return Assessment(len(sample), sample.n_docs, len(queries), candidates, flips, sentences, advice, leaks)
+
+    low, high = FEWEST, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if affords(middle) else (low, middle - 1)
+    return queries.select(np.sort(order[:low]))
 
 
-def _kinds(flips: float) -> str:
-    stable = "stable" if flips <= _STEADY else "not stable"
-    return (
-        f"Clusters are {stable}: {flips:.0%} of the queries change their cluster if a tenth of their "
-        "documents is left out."
-    )
-
-
-def _local(against: Comparison) -> str:
-    figures = f"{METRIC} {against.difference:+.4f}, p = {against.p_holm:.2g}"
-    if against.p_holm <= _LEVEL and against.difference > 0:
-        return f"Local models are better than one linear model ({figures})."
-    if against.p_holm <= _LEVEL:
-        return f"Local models are worse than one linear model ({figures})."
-    return f"Local models are not clearly better than one linear model ({figures})."
-
-
-def _best(candidates: tuple[Candidate, ...], command: str) -> str:
-    clear = [one for one in candidates if one.against is not None and one.against.p_holm <= _LEVEL]
-    best = max(clear, key=lambda one: one.mean, default=candidates[0])
-    if best.mean <= candidates[0].mean:
-        return f"Nothing here is clearly better than {candidates[0].name}: start with {command} {candidates[0].options}."
-    return (
-        f"The best here is {best.name} ({command} {best.options}); without settings that command "
-        "blends all of these."
-    )
+def _capital(said: str) -> str:
+    return said[0].upper() + said[1:]

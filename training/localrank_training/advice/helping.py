@@ -20,11 +20,12 @@ from localrank_training.evaluation.twins import twins_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from localrank.arrays import Indices
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.twins import Twins
 
-#: At most this many queries and documents are used; more would take longer than a minute.
-MOST_QUERIES, MOST_DOCUMENTS = 300, 20_000
+#: At most this many documents are looked at; more would take longer than a minute.
+MOST_DOCUMENTS = 20_000
 #: With fewer queries that have documents of different labels, there is no advice.
 FEWEST = 10
 _SHOWN = 5
@@ -152,14 +153,24 @@ def sample_of(queries: QuerySet, seed: int) -> QuerySet:
     Raises:
         InvalidData: fewer than `FEWEST` queries have documents of different labels.
     """
+    order = drawn(queries, seed)
+    fits = np.cumsum(queries.lengths[order]) <= MOST_DOCUMENTS
+    return queries.select(np.sort(order[: max(FEWEST, int(fits.sum()))]))
+
+
+def drawn(queries: QuerySet, seed: int) -> Indices:
+    """Return the positions of the queries that can teach something, in random order.
+
+    Raises:
+        InvalidData: fewer than `FEWEST` queries have documents of different labels.
+    """
     teaching = _teaching(queries)
     if len(teaching) < FEWEST:
         raise InvalidData(
             f"expected at least {FEWEST} queries with documents of different labels, found {len(teaching)} of {len(queries)}"
         )
-    chosen = np.random.default_rng(seed).permutation(teaching)[:MOST_QUERIES]
-    fits = np.cumsum(queries.lengths[chosen]) <= MOST_DOCUMENTS
-    return queries.select(np.sort(chosen[: max(FEWEST, int(fits.sum()))]))
+    order: Indices = np.random.default_rng(seed).permutation(teaching)
+    return order
 
 
 def _teaching(queries: QuerySet) -> list[int]:

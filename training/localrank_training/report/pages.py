@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localrank_training.advice.helping import METRIC
 from localrank_training.data.writing import whole_file
 from localrank_training.report.figures import against_best, setting_name
 from localrank_training.report.html import Facts, Folded, Page, Pre, Section, Table
@@ -25,6 +24,7 @@ from localrank_training.report.parts import (
     signed,
 )
 from localrank_training.report.plots import Axis, Dots, Level, Line, Plot
+from localrank_training.report.quality import quality
 from localrank_training.settings.config import to_toml
 
 if TYPE_CHECKING:
@@ -48,52 +48,20 @@ _CLUSTERS, _SHOWN = 25, 15
 
 def page_of_assessment(found: Assessment, inspection: Inspection, command: str) -> Page:
     """Return the page."""
-    first, *others = found.candidates
-    metric = called(METRIC)
-    compared = [(one.name, one.against) for one in others if one.against is not None]
-    rows = [
-        (
-            one.name,
-            one.mean,
-            "" if one.against is None else gained(one.against),
-            None if one.against is None else one.against.p_holm,
-            f"`{one.options}`",
-        )
-        for one in found.candidates
-    ]
-    kinds, local, best = (named(one) for one in found.sentences)
+    measured = found.report.local[-1]
+    *said, conclusion = map(named, found.sentences)
     return Page(
         "Assessment of judged queries",
-        best,
+        conclusion,
         [
             Facts(
                 [
-                    ("queries", found.of, f"{found.queries:,} of them were looked at"),
-                    (f"{metric} of {first.name}", first.mean, "cross-validated"),
-                    ("change their cluster", f"{found.flips:.0%}", "without a tenth of their documents"),
+                    ("queries", found.of, f"{found.queries:,} of them were learned from"),
+                    (called(measured.name), measured.mean, "of the quick model, on queries it had not seen"),
                 ]
             ),
-            Section(
-                "Which models suit these queries",
-                [
-                    kinds,
-                    local,
-                    differences(
-                        f"What quick models gain over {first.name}",
-                        f"{first.name.capitalize()} reaches {metric} {first.mean:.4f}. Right of the line a model is better.",
-                        [("difference", compared)],
-                        unit=f"difference in {metric}",
-                        names="model",
-                    ),
-                    Table(
-                        "Quick models in the same cross-validation",
-                        ("model", metric, "difference", "p (Holm)", "options of localrank train"),
-                        rows,
-                        "They show where to look, not how good a long training run will be. The number after "
-                        "± is half of the 95 % interval.",
-                    ),
-                ],
-            ),
+            *said,
+            quality(found.report, found.trained.held_out),
             advised(found.advice),
             data(inspection, found.leaks),
             again(command),

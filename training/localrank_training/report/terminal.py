@@ -118,6 +118,15 @@ def _baseline(found: AgainstBaseline) -> Table:
 
 
 def _of_blend(blend: BlendReport) -> Iterator[Table]:
+    yield from _members(blend)
+    yield Table(
+        f"Fewer members: CPU against quality (mean of {' and '.join(BLEND_METRICS)})",
+        ("members", "CPU µs", "value"),
+        [(len(one.members), round(one.microseconds), one.value) for one in blend.frontier],
+    )
+
+
+def _members(blend: BlendReport) -> Iterator[Table]:
     first = blend.rivals[0].comparisons
     rows: list[tuple[object, ...]] = [
         ("this model", None, *(one.candidate for one in first), "", "", None),
@@ -141,11 +150,6 @@ def _of_blend(blend: BlendReport) -> Iterator[Table]:
     )
     if blend.localised is not None:
         yield _locality(blend.localised)
-    yield Table(
-        f"Fewer members: CPU against quality (mean of {' and '.join(BLEND_METRICS)})",
-        ("members", "CPU µs", "value"),
-        [(len(one.members), round(one.microseconds), one.value) for one in blend.frontier],
-    )
 
 
 def _locality(found: Localised) -> Table:
@@ -211,18 +215,14 @@ def of_tuning(tuned: Tuned, tables: tuple[TablesTrial, ...], agreement: float) -
         )
 
 
-def of_assessment(found: Assessment, metric: str) -> Iterator[str | Table]:
-    """Return what an assessment has found: quick models, what they say, what should be done about the data."""
-    yield f"{found.queries} of {found.of} queries, {found.documents} documents\n"
+def of_assessment(found: Assessment) -> Iterator[str | Table]:
+    """Return what an assessment has found: the quick run, what it says, what should be done about the data."""
+    yield f"{found.queries} of {found.of} queries, {found.documents} documents"
     if found.leaks.sentences:
-        yield "\n".join(["What looks wrong", *(f"  {said}" for said in found.leaks.sentences)])
-    rows = [
-        (one.name, one.mean, None, None)
-        if one.against is None
-        else (one.name, one.mean, f"{one.against.difference:+.4f}", one.against.p_holm)
-        for one in found.candidates
-    ]
-    yield Table("", ("quick model", metric, "difference", "p (Holm)"), rows)
+        yield "\n".join(["\nWhat looks wrong", *(f"  {said}" for said in found.leaks.sentences)])
+    yield _baseline(found.report.baseline)
+    if found.report.blend is not None:
+        yield from _members(found.report.blend)
     yield "\n" + "\n".join(found.sentences)
     if found.advice.sentences:
         yield "\n" + "\n".join(found.advice.sentences)
