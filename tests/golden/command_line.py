@@ -63,7 +63,7 @@ evaluate web train.txt
 rank web test.csv
 rank web test.csv --out scores.txt
 rank web@2 nothing.csv
-assess train.csv --workers 1 --report assessment.html --json
+assess train.csv --workers 1 --budget 5 --report assessment.html --json
 extend web test.csv --json
 extend web test.csv
 tune train.csv --learner linear --set learner.ridge=[0.1,1.0,10.0] --out tuned --workers 1 --json
@@ -266,7 +266,7 @@ def reports(folder: Path) -> Iterator[tuple[str, str, Any]]:
     shutil.copytree(MODELS, folder / "models")
     for name, line in {
         "train": "train train.csv --method localrank --set learner.C=[1.0,10.0] --set learner.tolerance=0.01 --name reported --learning-curve --workers 1",
-        "evaluate": "evaluate web@1 web@2 test.csv", "assess": "assess train.csv --workers 1",
+        "evaluate": "evaluate web@1 web@2 test.csv", "assess": "assess train.csv --workers 1 --budget 5",
     }.items():  # fmt: skip
         done = run(folder, *line.split(), "--report", f"{name}.html")
         page = Page()
