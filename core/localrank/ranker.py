@@ -21,6 +21,7 @@ from localrank.arrays import html_table, one_line
 from localrank.contributions import Contributions
 from localrank.errors import ScoringFailed
 from localrank.features.blocks import Cloud
+from localrank.points.representation import NoPoint
 from localrank.scorers.combination import contributions_of, per_deviation, standardised, weighted_sum
 
 if TYPE_CHECKING:
@@ -121,6 +122,10 @@ class Stopwatch:
         return self._stopped
 
 
+#: For a router that does not look where a query is.
+_NOWHERE = NoPoint()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
     """What became of one query.
@@ -156,7 +161,7 @@ class Ranker:
 
     Attributes:
         contract: what the documents must be, and their blocks.
-        representation: makes the point that is routed.
+        representation: makes the point that is routed. If the router does not choose, no request needs it.
         router: chooses the cluster.
         scorers: one per cluster.
         global_scorer: for queries that no cluster fits.
@@ -185,13 +190,17 @@ class Ranker:
             query_features: values of features of the query, by name; then documents need not have them.
             stage: measures the stages.
         """
-        stage("sign")
+        chooses = self.router.chooses
+        stage("sign" if chooses else "score")
         cloud = documents if isinstance(documents, Cloud) else self.contract.cloud(documents, query_features)
-        point = self.representation.of(cloud)
-        stage("route")
-        route = self._routed(cloud, point)
+        if chooses:
+            point = self.representation.of(cloud)
+            stage("route")
+            route = self._routed(cloud, point)
+            stage("score")
+        else:
+            route = self.router.route(_NOWHERE)
         cloud.routed(route, len(self.scorers))
-        stage("score")
         # A score that overflows raises an error below, so the warning of numpy is not needed.
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._scored(route, cloud)
@@ -202,6 +211,8 @@ class Ranker:
 
     def route(self, cloud: Cloud) -> Route:
         """Return the route that `rank` takes, without scoring."""
+        if not self.router.chooses:
+            return self.router.route(_NOWHERE)
         return self._routed(cloud, self.representation.of(cloud))
 
     def blended(self, route: Route, point: Point) -> Route | None:

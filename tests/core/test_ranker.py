@@ -58,6 +58,20 @@ def test_the_global_router_never_leaves_the_global_scorer() -> None:
     assert [1, 0] == ranking.order.tolist()
 
 
+def test_a_query_that_cannot_go_elsewhere_is_neither_signed_nor_routed() -> None:
+    base = ranker_of()
+    ranker = Ranker(base.contract, PcaRepresentation(10**15), GlobalRouter(), (), base.global_scorer)
+    stopwatch = Stopwatch()
+    documents = np.array([[1, 2, 3], [3, 1, 5]], np.float32)
+
+    ranking = ranker.rank(documents, stage=stopwatch)
+
+    assert ["score", "order"] == list(stopwatch.milliseconds)
+    assert ranking.route == ranker.route(ranker.contract.cloud(documents))
+    with pytest.raises(MemoryError):  # a signature of so many directions cannot be made
+        ranker.representation.of(ranker.contract.cloud(documents))
+
+
 def test_missing_values_are_counted() -> None:
     documents = np.array([[1, np.nan, 3], [2, np.nan, 1]], np.float32)
 

@@ -8,7 +8,7 @@ import json
 import sys
 import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import httpx
 import numpy as np
@@ -125,6 +125,8 @@ class Settled(GlobalRouter):
     """A router whose answer is given."""
 
     found: Route
+
+    chooses: ClassVar[bool] = True
 
     def route(self, point: Any, /) -> Route:  # noqa: ARG002
         return self.found

@@ -51,6 +51,8 @@ class Router(Protocol):
 
     #: Its name in configuration, artifacts and routes.
     strategy: ClassVar[str]
+    #: Whether the route depends on the point; if not, `Ranker.rank` makes none.
+    chooses: ClassVar[bool]
     #: The kind of points that it routes; ``None`` if any kind will do.
     takes: ClassVar[type[Points] | None]
     #: What its arrays must be. For a field that holds points or tables: what counts them.
@@ -102,6 +104,8 @@ class Router(Protocol):
 class _ByNearness:
     """Finds the next best cluster among all that `nearest` tells of."""
 
+    chooses: ClassVar[bool] = True
+
     def nearest(self, point: Point, n_clusters: int, /) -> Vector | None:
         raise NotImplementedError
 
@@ -135,16 +139,20 @@ class WithoutQueries(_ByNearness):
         return self
 
 
+_GLOBAL = Route("global", None, local=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalRouter(WithoutQueries):
     """Send every query to the global scorer."""
 
     strategy: ClassVar[str] = "global"
+    chooses: ClassVar[bool] = False
     takes: ClassVar[type[Points] | None] = None
     layout: ClassVar[Mapping[str, Layout | str]] = {}
 
     def route(self, point: Point, /) -> Route:  # noqa: ARG002
-        return Route(self.strategy, None, local=False)
+        return _GLOBAL
 
     @property
     def compares(self) -> None:

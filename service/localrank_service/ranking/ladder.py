@@ -141,7 +141,7 @@ def rank_in_time(
     cloud: Cloud | None = None
     try:
         watch = _Watch(timing, ladder.shared, count, deadline)
-        watch("sign")
+        watch("sign" if model.ranker.router.chooses else "score")
         cloud = model.ranker.contract.cloud(documents)
         watch("")
     except _OutOfTime:

@@ -307,7 +307,7 @@ def rank_plainly(model: LiveModel, documents: Documents, options: Options, timin
     try:
         if options.explain != "none":
             # One cloud for both, so that nothing is computed twice.
-            timing("sign")
+            timing("sign" if ranker.router.chooses else "score")
             asked = ranker.contract.cloud(documents.matrix)
         ranking = ranker.rank(asked, stage=timing)
     except LocalRankError as error:
