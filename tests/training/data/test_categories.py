@@ -13,6 +13,7 @@ import pytest
 from localrank.errors import InvalidData
 from localrank.features.contract import FeatureContract
 from localrank.features.feature import MOST_VALUES, Feature
+from localrank_training.data.inspection import inspect
 from localrank_training.data.preparing import aligned
 from localrank_training.data.reading import read, read_table
 from localrank_training.data.tables import Columns
@@ -153,6 +154,31 @@ def test_a_feature_of_the_query_that_differs_is_refused_where_it_does(tmp_path: 
         read(path, columns=Columns(query_feature=("x",)))
     with pytest.raises(InvalidData, match=r"--query-feature: expected a feature, found 'segmnt'.*segment"):
         read(path, columns=Columns(query_feature=("segmnt",)))
+
+
+def test_a_document_without_a_value_has_that_of_the_others_of_its_query() -> None:
+    table = {**TABLE, "segment": [None, "m", "d", None], "hour": [9.5, None, None, None]}
+
+    queries = read_table(pa.table(table), columns=Columns(query_feature=("segment", "hour")))
+
+    at = [queries.feature_names.index(name) for name in ("segment", "hour")]
+    np.testing.assert_array_equal([[0, 9.5], [0, 9.5], [1, np.nan], [1, np.nan]], queries.documents[:, at])
+
+
+def test_an_inspection_counts_values_of_categories() -> None:
+    table = {**TABLE, "brand": ["kobo", "nike", None, "nike"]}
+
+    found = inspect(read_table(pa.table(table), columns=CHOSEN))
+
+    figures = {one.name: one for one in found.features}
+    assert (2, {"nike": 2, "kobo": 1}, 1) == (
+        (brand := figures["brand"]).distinct, dict(brand.values), brand.missing
+    )  # fmt: skip
+    assert [0, 2, 2, 3, 2] == [one.distinct for one in found.features]
+    assert np.isnan([brand.minimum, brand.median, brand.maximum, brand.mean, brand.deviation]).all()
+    # Codes are no quantities, so they correlate with nothing.
+    assert () == found.correlations
+    assert ["segment"] == [one.name for one in found.features if one.per_query]
 
 
 def test_features_of_letor_text_may_be_categories_and_of_the_query(tmp_path: Path) -> None:

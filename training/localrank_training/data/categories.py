@@ -78,48 +78,60 @@ def recoded(queries: QuerySet, wanted: Iterable[Feature]) -> QuerySet:
         if own is None or own.kind != "category" or own.values != one.values:
             at = queries.feature_names.index(one.name)
             changed[at] = _codes(queries.column(at), own, one)
-    if not changed:
-        return replace(queries, special=special)
-    documents = np.array(queries.documents, np.float32, order="C")
-    for at, codes in changed.items():
-        documents[:, at] = codes
-    return replace(queries, documents=documents, special=special)
+    return replace(queries, documents=_with_columns(queries, changed), special=special)
 
 
 def of_queries(queries: QuerySet, names: Iterable[str]) -> QuerySet:
-    """Return the queries with these as features of the query.
+    """Return the queries with these as features of the query. A document without a value has that of the others.
 
     Raises:
         InvalidData: the documents of a query have different values; it names the first that differs.
     """
     special = dict(queries.special)
+    filled: dict[int, Vector] = {}
     for name in names:
         if name not in queries.feature_names:
             continue
         special[name] = replace(special.get(name, Feature(name)), scope="query")
-        _check_constant(queries, queries.feature_names.index(name), special[name])
-    return replace(queries, special=special)
+        at = queries.feature_names.index(name)
+        column = queries.column(at)
+        value = _of_each_query(queries, column, special[name])
+        if np.any(np.isnan(column) & ~np.isnan(value)):
+            filled[at] = value
+    return replace(queries, special=special, documents=_with_columns(queries, filled))
 
 
-def _check_constant(queries: QuerySet, at: int, feature: Feature) -> None:
-    column = queries.column(at)
-    filled = queries.lengths > 0
-    first = np.repeat(column[queries.offsets[:-1][filled]], queries.lengths[filled])
-    wrong = np.flatnonzero((column != first) & ~(np.isnan(column) & np.isnan(first)))
-    if len(wrong):
-        document = int(wrong[0])
-        found, before = (_shown(feature, float(value)) for value in (column[document], first[document]))
+def _of_each_query(queries: QuerySet, column: Matrix, feature: Feature) -> Vector:
+    """Return ``[n_docs]`` the value of the document's query."""
+    there = queries.lengths > 0
+    starts, lengths = queries.offsets[:-1][there], queries.lengths[there]
+    least = np.repeat(np.fmin.reduceat(column, starts), lengths)
+    differs = np.flatnonzero(least < np.repeat(np.fmax.reduceat(column, starts), lengths))
+    if len(differs):
+        query = int(queries.query_of[differs[0]])
+        rows = np.arange(queries.offsets[query], queries.offsets[query + 1])
+        rows = rows[~np.isnan(column[rows])]
+        wrong = int(rows[column[rows] != column[rows[0]]][0])
+        found, before = (_shown(feature, float(column[row])) for row in (wrong, int(rows[0])))
         raise InvalidData(
-            f"{queries.where(document)}: expected one value of {feature.name!r} for all documents of a query, found "
+            f"{queries.where(wrong)}: expected one value of {feature.name!r} for all documents of a query, found "
             f"{found} after {before}"
         )
+    return least
+
+
+def _with_columns(queries: QuerySet, columns: Mapping[int, Vector]) -> Matrix:
+    """Return the documents with other values in some columns."""
+    if not columns:
+        return queries.documents
+    documents = np.array(queries.documents, np.float32, order="C")
+    for at, values in columns.items():
+        documents[:, at] = values
+    return documents
 
 
 def _shown(feature: Feature, value: float) -> str:
-    if feature.kind == "number":
-        return "nothing" if np.isnan(value) else f"{value:g}"
-    text = feature.value_of(value)
-    return "nothing" if text is None else repr(text)
+    return f"{value:g}" if feature.kind == "number" else repr(feature.value_of(value))
 
 
 def _codes(column: Matrix, own: Feature | None, wanted: Feature) -> Vector:

@@ -6,7 +6,7 @@ A correlation takes a missing value as the feature's mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from localrank_training.parallel.processes import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.arrays import Bits, Indices, Matrix, Vector
+    from localrank.features.feature import Feature
     from localrank_training.data.queries import QuerySet
 
 _CELLS = 1 << 20
@@ -25,6 +26,7 @@ _SAMPLE = 50_000
 #: Pairs of more features are not correlated: the table would be larger than the data.
 _MOST_CORRELATED = 3000
 _LEVELS_SHOWN = 20
+_VALUES_SHOWN = 5
 _PAIRS_SHOWN = 10
 _EXAMPLES = 3
 #: Among fewer documents whole numbers may all differ by chance.
@@ -51,6 +53,10 @@ class FeatureFigures:
         per_query: constant within every query, so it cannot order documents by itself.
         normalised: ``minmax`` or ``zscore`` if every query's values look so.
         label_correlation: with the label, both as differences from their query's mean.
+        distinct: how many values a category has; 0 for numbers.
+        values: of a category, the most frequent ones and how many documents have them.
+
+    The order of a category's values means nothing, so figures of order and size are NaN, and zeros and correlations 0.
     """
 
     name: str
@@ -65,6 +71,8 @@ class FeatureFigures:
     per_query: bool
     normalised: str | None
     label_correlation: float
+    distinct: int = 0
+    values: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ def _inspect(queries: QuerySet, progress: Progress) -> Inspection:
         twins.add(documents, first, last)
         done += len(documents)
         progress("looking at values", done, 2 * queries.n_docs)
-    spread = _Spread(columns)
+    spread = _Spread(columns, [at for at, one in enumerate(queries.features) if one.kind == "category"])
     for first, last in _pieces(queries):
         rows = slice(int(queries.offsets[first]), int(queries.offsets[last]))
         spread.add(np.asarray(queries.documents[rows]))
@@ -243,8 +251,9 @@ class _Columns:
 class _Spread:
     """Deviations and products around the means, which takes a second pass to be exact."""
 
-    def __init__(self, columns: _Columns) -> None:
+    def __init__(self, columns: _Columns, categories: Sequence[int] = ()) -> None:
         self._means = columns.means
+        self._categories = categories
         self._n_present = np.maximum(columns.n_docs - columns.missing, 1)
         self._squares = np.zeros(len(self._means))
         self._products = (
@@ -264,10 +273,11 @@ class _Spread:
         return deviations
 
     def correlations(self) -> Vector | None:
-        """Return ``[n_features, n_features]``; zero for constants, None if there are too many features."""
+        """Return ``[n_features, n_features]``; zero for constants and categories, None if there are too many features."""
         if self._products is None:
             return None
         scale = np.sqrt(np.outer(self._squares, self._squares))
+        scale[self._categories] = scale[:, self._categories] = 0
         return np.divide(self._products, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
@@ -312,7 +322,10 @@ def _features(queries: QuerySet, columns: _Columns, spread: _Spread) -> tuple[Fe
     medians[present] = np.nanmedian(sample[:, present], axis=0)
     means, deviations, correlations = columns.means, spread.deviations, columns.label_correlations
     features = []
-    for i, name in enumerate(queries.feature_names):
+    for i, (name, known) in enumerate(zip(queries.feature_names, queries.features, strict=True)):
+        if known.kind == "category":
+            features.append(_category(known, queries.column(i), int(columns.varying[i])))
+            continue
         there = queries.n_docs - int(columns.missing[i])
         varying = int(columns.varying[i])
         normalised = None
@@ -341,6 +354,28 @@ def _features(queries: QuerySet, columns: _Columns, spread: _Spread) -> tuple[Fe
             )
         )
     return tuple(features)
+
+
+def _category(feature: Feature, codes: Matrix, varying: int) -> FeatureFigures:
+    missing = np.isnan(codes)
+    counts = np.bincount(codes[~missing].astype(np.intp), minlength=feature.absent)
+    found = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    return FeatureFigures(
+        name=feature.name,
+        minimum=np.nan,
+        median=np.nan,
+        maximum=np.nan,
+        mean=np.nan,
+        deviation=np.nan,
+        missing=int(missing.sum()),
+        zeros=0.0,
+        constant=len(found) < 2,
+        per_query=varying == 0,
+        normalised=None,
+        label_correlation=0.0,
+        distinct=len(found),
+        values={str(feature.value_of(code)): int(counts[code]) for code in found[:_VALUES_SHOWN].tolist()},
+    )
 
 
 def _strongest(names: Sequence[str], spread: _Spread) -> list[Correlation]:
@@ -435,7 +470,7 @@ def _suspicions(
         "features with missing values", [f for f in features if 0 < f.missing < queries.n_docs]
     )
     yield from _same_columns(features, spread)
-    varying = [feature for feature in features if not feature.constant]
+    varying = [feature for feature in features if not feature.constant and not feature.distinct]
     for kind in ("minmax", "zscore"):
         yield from of_features(
             f"features that look normalised per query ({kind}): never mix them with raw data",
@@ -459,7 +494,12 @@ def _suspicions(
 
 def _numbers_documents(queries: QuerySet, feature: FeatureFigures) -> bool:
     """Tell whether a column may be an id that was taken for a feature."""
-    if queries.n_docs < _FEWEST_IDS or feature.missing or not feature.maximum - feature.minimum < np.inf:
+    if (
+        queries.n_docs < _FEWEST_IDS
+        or feature.missing
+        or feature.distinct
+        or not feature.maximum - feature.minimum < np.inf
+    ):
         return False
     if feature.maximum - feature.minimum < queries.n_docs - 1:
         return False

@@ -242,7 +242,9 @@ def of_inspection(found: Inspection, leaks: Leaks, rows: int) -> Iterator[str | 
         yield _in_a_row("Query weights", found.weights)
     if found.positions is not None:
         yield _in_a_row("Positions", found.positions)
-    if rows:
+    numbers = [one for one in found.features if not one.distinct]
+    categories = [one for one in found.features if one.distinct]
+    if rows and numbers:
         yield Table(
             "Features (r: correlation with the label within queries)",
             ("feature", "min", "median", "max", "mean", "deviation", "missing", "zeros", "r"),
@@ -257,14 +259,30 @@ def of_inspection(found: Inspection, leaks: Leaks, rows: int) -> Iterator[str | 
                     f"{one.zeros:.1%}",
                     one.label_correlation,
                 )
-                for one in found.features[:rows]
+                for one in numbers[:rows]
             ],
         )
-        if len(found.features) > rows:
-            yield f"… and {len(found.features) - rows} more (--features {len(found.features)}, or --json)"
-    best = sorted(found.features, key=lambda one: -abs(one.label_correlation))[:5]
+    if rows and categories:
+        yield Table(
+            "Categories",
+            ("feature", "values", "most frequent, and their documents", "missing"),
+            [
+                (
+                    one.name,
+                    one.distinct,
+                    ", ".join(f"{value} {count}" for value, count in one.values.items()),
+                    one.missing,
+                )
+                for one in categories[:rows]
+            ],
+        )
+    most = max(len(numbers), len(categories))
+    if rows and most > rows:
+        yield f"… and {sum(max(len(some) - rows, 0) for some in (numbers, categories))} more (--features {most}, or --json)"
+    best = sorted(numbers, key=lambda one: -abs(one.label_correlation))[:5]
     correlations = [(one.name, one.label_correlation) for one in best]
-    yield Table("Strongest with the label", ("feature", "r"), correlations)
+    if correlations:
+        yield Table("Strongest with the label", ("feature", "r"), correlations)
     if found.correlations:
         pairs = [(pair.first, pair.second, pair.correlation) for pair in found.correlations]
         yield Table("Strongest between features", ("feature", "feature", "r"), pairs)

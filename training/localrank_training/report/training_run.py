@@ -347,10 +347,16 @@ def contract_of(contract: FeatureContract, found: Inspection) -> Section:
     rows: list[tuple[object, ...]] = []
     for place, name in enumerate(contract.names[:_FEATURES]):
         one = known.get(name)
+        feature = contract.features[place]
+        values = "value" if len(feature.values) == 1 else "values"
         rows.append(
             (
                 name,
-                *(f"{contract.quantiles[row, place]:.4g}" for row in (0, 4, -1)),
+                *(
+                    (f"{len(feature.values)} {values}", "", "")
+                    if feature.kind == "category"
+                    else (f"{contract.quantiles[row, place]:.4g}" for row in (0, 4, -1))
+                ),
                 contract.missing[place],
                 None if one is None else one.missing,
                 None if one is None else f"{one.zeros:.0%}",
