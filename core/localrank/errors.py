@@ -20,15 +20,18 @@ LocalRankError
 
 A message names the thing, the expectation and the finding in one sentence. Nothing here knows of HTTP.
 
-Suggests a name for a misspelled one; every message with a suggestion uses it.
+Suggests a name for a misspelled one; every message with a suggestion uses it. Shows a value as messages show it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+#: Characters of a value, and numbers of a list, that a message shows.
+_MOST_SHOWN, _MOST_NUMBERS = 40, 4
 
 
 class LocalRankError(Exception):
@@ -129,3 +132,19 @@ def no_such(what: str, name: object, known: Iterable[str]) -> str:
     """Return the message for a name that does not exist: the nearest name, and all names."""
     known = list(known)
     return f"no {what} {name!r}{did_you_mean(name, known)} (expected: {', '.join(known) or 'none'})"
+
+
+def shown(value: Any) -> str:
+    """Return a value of JSON as a message shows it: its text if that is short, else what it is."""
+    import json  # not before a value is wrong
+
+    if isinstance(value, str | int | float | bool | None):
+        text = json.dumps(value, ensure_ascii=False)
+        return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}…"
+    if not isinstance(value, list):
+        return "an object"
+    # A list such as a shape is best described by its few numbers.
+    if 0 < len(value) <= _MOST_NUMBERS and all(type(one) in {int, float} for one in value):
+        text = json.dumps(value)
+        return text if len(text) <= _MOST_SHOWN else "a list"
+    return "a list"

@@ -361,34 +361,53 @@ def engine(answer: bytes) -> Iterator[tuple[str, list[Any]]]:
 def test_the_page_about_search_engines(at: Path) -> None:
     page = Page("docs/use/search-engines.md")
     lines = (ROOT / "docs" / "examples" / "responses.jsonl").read_text().splitlines()
-    responses = [json.loads(line)["response"] for line in lines]
-    # Whatever is learned: a model of the features that this engine logs.
+    # Whatever is learned: a model of what this engine logs, by the names of the page.
+    names = ("engine", "title_bm25", "body_bm25", "rating", "stats.clicks", "age")
+    rows = [
+        [
+            dict(
+                zip(names, [one.get("value") for one in hit["fields"]["_ltrlog"][0]["features"]], strict=True)
+            )
+            for hit in json.loads(line)["response"]["hits"]["hits"]
+        ]
+        for line in lines
+    ]
     pd.DataFrame(
-        {"label": rank % 3, "qid": f"q{number}"}
-        | {one["name"]: one.get("value") for one in hit["fields"]["_ltrlog"][0]["features"]}
-        for number, response in enumerate(responses)
-        for rank, hit in enumerate(response["hits"]["hits"])
+        {"label": rank % 3, "qid": f"q{number}"} | row
+        for number, some in enumerate(rows)
+        for rank, row in enumerate(some)
     ).to_csv("judged.csv", index=False)
     answered("localrank train judged.csv --name web --promote --set contract.missing=zero", None, QUICK)
-    found = responses[0]
-    names: dict[str, Any] = {"httpx": httpx, "search": json.loads(page.take("json", '{"query"').text)}
-    program = page.take("python").text
+    plain = [
+        {
+            "_id": f"d{at}",
+            "_score": row["engine"],
+            "matched_queries": {name: row[name] for name in ("title_bm25", "body_bm25")[: 1 + at % 2]},
+            "fields": {"rating": [row["rating"]]},
+            "_source": {"stats": {"clicks": row["stats.clicks"]}},
+        }
+        for at, row in enumerate(rows[0])
+    ]
+    log = [[{"name": name, "value": value} for name, value in row.items()] for row in rows[0]]
+    logged = [{"_id": f"d{at}", "fields": {"_ltrlog": [{"features": one}]}} for at, one in enumerate(log)]
 
-    with (
-        serving(Path("models"), log=at / "server.log") as client,
-        engine(json.dumps(found).encode()) as engines,
-    ):
-        url, searches = engines
+    with serving(Path("models"), log=at / "server.log") as client:
         service = str(client.base_url).rstrip("/")
-        program = program.replace("http://localhost:9200", url).replace("http://localhost:8080", service)
-        exec(program, names)
+        for begins, hits, asked in (
+            ('{"size"', plain, "?include_named_queries_score=true"),
+            ('{"query"', logged, ""),
+        ):
+            known: dict[str, Any] = {"httpx": httpx, "search": json.loads(page.take("json", begins).text)}
+            program = page.take("python").text.replace("http://localhost:8080", service)
+            with engine(json.dumps({"hits": {"hits": hits}}).encode()) as (url, searches):
+                exec(program.replace("http://localhost:9200", url), known)
+            assert "hits" in known["page"], known["page"]
+            found = known["page"]["hits"]["hits"]
+            assert [("/products/_search" + asked, known["search"])] == searches
+            assert 10 == len(found)
+            assert {hit["_id"] for hit in hits} >= {hit["_id"] for hit in found}
+            assert sorted((hit["_score"] for hit in found), reverse=True) == [hit["_score"] for hit in found]
 
-    assert "hits" in names["page"], names["page"]
-    hits = names["page"]["hits"]["hits"]
-    assert [("/products/_search", names["search"])] == searches
-    assert 10 == len(hits)
-    assert {hit["_id"] for hit in found["hits"]["hits"]} >= {hit["_id"] for hit in hits}
-    assert sorted((hit["_score"] for hit in hits), reverse=True) == [hit["_score"] for hit in hits]
     assert not page.runnable()
 
 

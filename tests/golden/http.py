@@ -425,6 +425,14 @@ def adapters(door: Door) -> None:
         ("refused, other features", other, ""), ("refused, another log", hits, "&log=other"), ("refused, nothing logged", [{"_id": "h", "_score": 1}], ""),
     ):  # fmt: skip
         door.ask(f"elasticsearch: {case}", url + more, {"hits": {"hits": found}})
+    named = [{"_id": f"h{number}", "_score": row.pop("bm25"), "matched_queries": {"pagerank": row.pop("pagerank")}, "fields": {"age": [row.pop("age")]},
+              "_source": row} for number, row in enumerate(dict(row) for row in NAMED[:4])]  # fmt: skip
+    door.ask("elasticsearch: named queries", f"{url}&score_feature=bm25", {"hits": {"hits": named}})
+    children = [{"id": f"v{number}", "relevance": 0.5, "fields": {"matchfeatures": row}} for number, row in enumerate(NAMED[:4])]  # fmt: skip
+    door.ask(
+        "vespa: all hits", "/v1/adapters/vespa?model=web", {"root": {"relevance": 1, "children": children}}
+    )
+    door.ask("vespa: no hits", "/v1/adapters/vespa?model=web", {"root": {"fields": {"totalCount": 0}}})
     logged = {"a wrong number": "bm25=x", "no equals": "bm25", "nothing": ""}
     docs_of = {
         f"solr: refused, {case}": {"response": {"docs": [{"id": "a", "[features]": text}]}}

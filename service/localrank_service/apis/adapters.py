@@ -1,8 +1,7 @@
 """``POST /v1/adapters/ENGINE``: a search engine's own response goes in, and comes back in the model's order.
 
-The features are those that the engine logged: Elasticsearch's and OpenSearch's LTR plug-ins write them to each hit's
-``fields._ltrlog``, Solr's ``[features]`` transformer to a field of each document. Options stand in the query string.
-The adapters repeat unknown members unchanged; the score of a hit becomes the score of the model.
+`localrank.responses` knows where each engine has hits and features. Options stand in the query string. The adapters repeat unknown
+members unchanged; the score of a hit becomes the score of the model.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from localrank.letor import decimal
+from localrank.errors import no_such
+from localrank.responses import ENGINES, Engine, HitReader, WrongHitError, listed
 from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, Schema, operation, option
 from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
@@ -46,7 +46,7 @@ from localrank_service.wire.query import (
 from localrank_service.wire.text import Elements, Text, checked, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from localrank.features.contract import FeatureContract
     from localrank.features.feature import Feature
@@ -68,6 +68,17 @@ ADAPTER = (
         "features, if there are several.",
     ),
     Member(
+        "sources",
+        TEXT,
+        "Where in a hit features are looked for, with commas: `_ltrlog`, `matched_queries`, `fields`, `_source` (Elasticsearch, "
+        "OpenSearch); `matchfeatures`, `summaryfeatures`, `rankfeatures` (Vespa). If left out, everywhere.",
+    ),
+    Member(
+        "score_feature",
+        TEXT,
+        "The feature of the model that is the engine's own score of a hit.",
+    ),
+    Member(
         "missing_as_zero",
         FLAG,
         "If true, a feature that a hit does not log is 0, as with the option of this name in the plug-ins; "
@@ -77,116 +88,8 @@ ADAPTER = (
 )
 
 _TABLE = by_name(ADAPTER)
-_ELASTIC_LOG = "_ltrlog"
-#: What Java writes of a number that is none.
-_NOT_FINITE = {sign + name: float(sign + name) for sign in ("", "+", "-") for name in ("Infinity", "NaN")}
-_SOLR_FIELDS = ("[features]", "[fv]", "features", "fv")
-#: Names in a sentence.
-_MOST_NAMES = 5
-
-
-class Engine(NamedTuple):
-    """Where in an engine's response things are.
-
-    Attributes:
-        page: the member that holds the page of hits.
-        hits: the list in it.
-        best: the page's member with the highest score.
-        score: of a hit.
-        id: of a hit.
-        logged: returns the features that a hit logged, by name, or None if it logged none.
-        how: what to ask the engine for if it logged none.
-    """
-
-    page: str
-    hits: str
-    best: str
-    score: str
-    id: str
-    logged: Callable[[dict[str, Any], str | None, str], dict[str, Any] | None]
-    how: str
-
-
-def _elastic_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str, Any] | None:
-    """Read ``{"fields": {"_ltrlog": [{"entry": [{"name": "bm25", "value": 1.5}]}]}}``; no value means missing."""
-    fields = hit.get("fields")
-    log = fields.get(_ELASTIC_LOG) if type(fields) is dict else None
-    if type(log) is not list or not log:
-        return None
-    listed = [entry for part in log if type(part) is dict for entry in part.items()]
-    entries = dict(listed)
-    if len(entries) < len(listed):
-        raise Problem(
-            422,
-            f"{at[1:]} has a log entry twice: {_listed([name for name, _ in listed])}",
-            pointer=f"{at}/fields/{_ELASTIC_LOG}",
-        )
-    if entry is None and len(entries) > 1:
-        raise Problem(
-            422,
-            f"{at[1:]} has the log entries {_listed(list(entries))}; choose one of them: "
-            f"?log={next(iter(entries))}",
-            pointer=f"{at}/fields/{_ELASTIC_LOG}",
-        )
-    values = entries.get(next(iter(entries), "") if entry is None else entry)
-    if type(values) is not list:
-        return None
-    named = {}
-    for value in values:
-        if type(value) is not dict or type(value.get("name")) is not str:
-            refuse(
-                f"{at[1:]}: a logged feature",
-                "an object with name and value",
-                value,
-                f"{at}/fields/{_ELASTIC_LOG}",
-            )
-        if value["name"] in named:
-            raise _twice(value["name"], at, pointer("fields", _ELASTIC_LOG))
-        named[value["name"]] = value.get("value")
-    return named
-
-
-def _solr_logged(hit: dict[str, Any], entry: str | None, at: str) -> dict[str, Any] | None:
-    """Read ``"[features]": "bm25=1.5,pagerank=0.2"``, Solr's own form; an object of numbers is as good."""
-    field = entry or next((name for name in _SOLR_FIELDS if name in hit), None)
-    text = None if field is None else hit.get(field)
-    if type(text) is dict:
-        return text
-    if type(text) is not str:
-        return None
-    named: dict[str, Any] = {}
-    for part in text.split(",") if text else ():
-        name, _, value = part.rpartition("=")
-        number = _NOT_FINITE.get(value)
-        number = decimal(value.encode()) if number is None else number
-        if not name or number is None:
-            refuse(f"{at[1:]}: a logged feature", "name=value", part, at + pointer(str(field)))
-        if name in named:
-            raise _twice(name, at, pointer(str(field)))
-        named[name] = number
-    return named
-
-
-def _twice(name: str, at: str, member: str) -> Problem:
-    return Problem(422, f"{at[1:]}: feature {name!r} is logged twice", pointer=at + member)
-
-
-_ELASTIC = Engine(
-    "hits",
-    "hits",
-    "max_score",
-    "_score",
-    "_id",
-    _elastic_logged,
-    'log them: "ext": {"ltr_log": {"log_specs": {...}}}',
-)
-ENGINES: dict[str, Engine] = {
-    "elasticsearch": _ELASTIC,
-    "opensearch": _ELASTIC,
-    "solr": Engine(
-        "response", "docs", "maxScore", "score", "id", _solr_logged, "ask for them: fl=...,[features]"
-    ),
-}
+#: Features that a sentence lists.
+_MOST_KNOWN = 20
 
 
 def read(engine: str, body: bytes, options: Sequence[tuple[str, str]], limits: Limits) -> AdaptedQuery:
@@ -198,11 +101,22 @@ def read(engine: str, body: bytes, options: Sequence[tuple[str, str]], limits: L
 class AdaptedQuery:
     """A page of hits whose features are yet to be read."""
 
-    __slots__ = ("_body", "_entry", "_hits", "_limits", "_page", "_zero", "engine", "hits", "options", "top")
+    __slots__ = (
+        "_body",
+        "_hits",
+        "_limits",
+        "_page",
+        "_settings",
+        "_zero",
+        "engine",
+        "hits",
+        "options",
+        "top",
+    )
 
     def __init__(self, engine: Engine, body: bytes, settings: Mapping[str, Any], limits: Limits) -> None:
         self._body, self._limits, self.engine = body, limits, engine
-        self._entry, self._zero = settings.get("log"), bool(settings.get("missing_as_zero"))
+        self._settings, self._zero = settings, bool(settings.get("missing_as_zero"))
         self.options = Options(
             settings.get("model"),
             settings.get("query_id"),
@@ -224,12 +138,14 @@ class AdaptedQuery:
         if page.kind != "{":
             refuse(engine.page, "an object", page, page.at)
         self._page = page.members()
-        listed = self._page.get(engine.hits)
-        if listed is None or listed.kind != "[":
+        hits = self._page.get(engine.hits)
+        if hits is None and engine.without_hits:
+            hits = Text(b"[]", 0, 2, page.at + pointer(engine.hits))
+        if hits is None or hits.kind != "[":
             where = f"{engine.page}.{engine.hits}"
-            refuse(where, "a list of hits", listed, page.at + pointer(engine.hits))
-        self._hits = Elements(listed)
-        check_count(self._hits.count, limits, listed.at)
+            refuse(where, "a list of hits", hits, page.at + pointer(engine.hits))
+        self._hits = Elements(hits)
+        check_count(self._hits.count, limits, hits.at)
         self.hits: list[dict[str, Any]] = []
 
     @property
@@ -255,49 +171,87 @@ class AdaptedQuery:
         except Problem as problem:
             problem.pointer = None  # it stands in the query string
             raise
-        engine, names = self.engine, contract.names
+        engine = self.engine
         root = f"/{engine.page}/{engine.hits}"
-        check_count(self._hits.count, self._limits, root, width=len(names))
+        check_count(self._hits.count, self._limits, root, width=contract.n_features)
+        reader = self._reader(contract)
         self.hits = self._hits.all()
         # Zero is a number; as a code it is the first value of a category, and the query may say its features elsewhere.
         zeros = [self._zero and one.kind == "number" and one.scope == "document" for one in contract.features]
         matrix = np.tile(np.where(zeros, 0.0, np.nan), (len(self.hits), 1))
         unknown: Counter[str] = Counter()
         seen: set[str] = set()
+        empty: str | None = None
+        is_partial = False
         for position, hit in enumerate(self.hits):
             at = f"{root}/{position}"
             if type(hit) is not dict:
                 refuse(at[1:], "an object", hit, at)
-            logged = engine.logged(hit, self._entry, at)
-            if logged is None:
-                wanted = "" if self._entry is None else f" under {self._entry!r}"
-                raise Problem(422, f"{at[1:]} has no logged features{wanted}; {engine.how}", pointer=at)
-            seen |= logged.keys()
-            for name, value in logged.items():
+            try:
+                found = reader.read(hit, at[1:])
+            except WrongHitError as error:
+                raise Problem(422, str(error), pointer=at + pointer(*error.steps)) from None
+            if found is None:
+                empty = empty or at
+                continue
+            is_partial |= found.partial
+            seen |= found.values.keys()
+            for name, value in found.values.items():
                 column = contract.positions.get(name)
                 if column is None:
                     unknown[name] += 1
                 elif value is not None:
                     matrix[position, column] = _number(contract.features[column], value, at)
+        # A hit without one named query that matches has none at all.
+        if empty is not None and not is_partial:
+            wanted = "" if reader.log is None else f" under {reader.log!r}"
+            raise Problem(422, f"{empty[1:]} has no logged features{wanted}; {engine.how}", pointer=empty)
         if self.hits:
-            self._check_names(seen, unknown, contract, root)
+            self._check_names(seen, unknown, contract, root, is_partial=is_partial)
         ids = [hit.get(engine.id) for hit in self.hits]
         documents = Documents(to_float32(matrix), ids, partial(_locate, root), dict(unknown))
         return with_query(documents, contract, self.options)
 
+    def _reader(self, contract: FeatureContract) -> HitReader:
+        """Return what reads the features of the model from a hit."""
+        settings = self._settings
+        score, sources = settings.get("score_feature"), settings.get("sources")
+        if score is not None and score not in contract.positions:
+            raise Problem(422, f"score_feature: {no_such('feature', score, contract.names[:_MOST_KNOWN])}")
+        try:
+            return HitReader(
+                self.engine,
+                named=contract.positions.keys(),
+                fields=contract.positions.keys(),
+                log=settings.get("log"),
+                score_feature=score,
+                sources=None if sources is None else sources.split(","),
+            )
+        except ValueError as error:
+            raise Problem(422, f"sources: {error}") from None
+
     def _check_names(
-        self, seen: set[str], unknown: Mapping[str, int], contract: FeatureContract, at: str
+        self,
+        seen: set[str],
+        unknown: Mapping[str, int],
+        contract: FeatureContract,
+        at: str,
+        *,
+        is_partial: bool,
     ) -> None:
-        """Refuse features that no hit logged, naming those beside them that the model does not know."""
+        """Refuse features that no hit logged, naming those beside them that the model does not know.
+
+        A named query that no hit matches and a field that no hit has are no error, unless all features are so.
+        """
         needed = () if self._zero else contract.features
         sent = self.options.query_features is not None
         absent = [one.name for one in needed if one.name not in seen and not (sent and one.scope == "query")]
-        if absent:
-            others = f"; the hits log {_listed(sorted(unknown))}, which it does not know" if unknown else ""
-            raise Problem(422, f"no hit logs {_listed(absent)}, which the model takes{others}", pointer=at)
+        if absent and not (is_partial and seen & contract.positions.keys()):
+            others = f"; the hits log {listed(sorted(unknown))}, which it does not know" if unknown else ""
+            raise Problem(422, f"no hit logs {listed(absent)}, which the model takes{others}", pointer=at)
         if unknown and self._limits.refuse_extra_features:
             raise Problem(
-                422, f"the hits log {_listed(sorted(unknown))}, which the model does not know", pointer=at
+                422, f"the hits log {listed(sorted(unknown))}, which the model does not know", pointer=at
             )
 
 
@@ -309,8 +263,9 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Stopwatch, request_id: s
     scores = ranking.scores.tolist()
     hits = query.scored(order.tolist(), scores)
     page: dict[str, Any] = _as_sent(query.page)
-    page[engine.hits] = hits
-    if engine.best in page:
+    if hits or engine.hits in page:
+        page[engine.hits] = hits
+    if engine.best is not None and engine.best in page:
         page[engine.best] = max(scores, default=None)
     answer = _as_sent(query.top)
     answer[engine.page] = page
@@ -376,21 +331,22 @@ def _locate(root: str, document: int, _feature: int | None) -> str:
     return f"{root}/{document}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
-
-
 router = APIRouter(route_class=DirectRoute)
 
 _STATUSES = {*KEY, *BODY, *MODEL, 409, 504}
 _OPTIONS = tuple(option(member) for member in ADAPTER)
 
 
-def _page(page: str, hits: str, hit: dict[str, Any], *, answered: bool = False) -> dict[str, Any]:
+def _page(
+    page: str, hits: str, hit: dict[str, Any], *, answered: bool = False, without_hits: bool = False
+) -> dict[str, Any]:
     """Return the schema of a response of a search engine, which may have any further members."""
-    listed = {"type": "object", "properties": hit, "required": list(hit) if answered else []}
-    found = {"type": "object", "properties": {hits: {"type": "array", "items": listed}}, "required": [hits]}
+    one = {"type": "object", "properties": hit, "required": list(hit) if answered else []}
+    found = {
+        "type": "object",
+        "properties": {hits: {"type": "array", "items": one}},
+        "required": [] if without_hits else [hits],
+    }
     added = {"localrank": {"$ref": "#/components/schemas/Adapted"}} if answered else {}
     return {"type": "object", "properties": {page: found, **added}, "required": [page, *added]}
 
@@ -401,7 +357,18 @@ def _logged(row: list[float]) -> list[dict[str, Any]]:
 
 _SEARCH = Schema(
     "SearchResponse",
-    _page("hits", "hits", {"fields": {"type": "object", "description": "`_ltrlog` holds the features."}})
+    _page(
+        "hits",
+        "hits",
+        {
+            "fields": {
+                "type": "object",
+                "description": "`_ltrlog` holds the features of the LTR plug-in; other members are fields of the document.",
+            },
+            # A list holds only names.
+            "matched_queries": {"description": "The scores of the named queries that match, by name."},
+        },
+    )
     | {
         "examples": [
             {
@@ -446,19 +413,52 @@ _SOLR = Schema(
 _SOLR_RERANKED = Schema(
     "SolrReranked", _page("response", "docs", {"score": {"type": "number"}}, answered=True), ("Adapted",)
 )
+_VESPA = Schema(
+    "VespaResponse",
+    _page(
+        "root",
+        "children",
+        {"fields": {"type": "object", "description": "`matchfeatures` holds the features."}},
+        without_hits=True,
+    )
+    | {
+        "examples": [
+            {
+                "root": {
+                    "id": "toplevel",
+                    "relevance": 1.0,
+                    "fields": {"totalCount": 2},
+                    "children": [
+                        {
+                            "id": f"id:shop:product::{number}",
+                            "relevance": 0.5,
+                            "fields": {"matchfeatures": dict(zip(NAMED, row, strict=True))},
+                        }
+                        for number, row in enumerate(ROWS, 1)
+                    ],
+                }
+            }
+        ]
+    },
+)
+_VESPA_RERANKED = Schema(
+    "VespaReranked",
+    _page("root", "children", {"relevance": {"type": "number"}}, answered=True, without_hits=True),
+    ("Adapted",),
+)
 
 
 @router.post("/v1/adapters/elasticsearch")
 @operation(_SEARCH_RERANKED, _STATUSES, reads=_SEARCH, name="rerank_elasticsearch", parameters=_OPTIONS)
 async def elasticsearch(request: Request) -> Response:
-    """Order the hits of an Elasticsearch response by the features that its LTR plug-in logged."""
+    """Order the hits of an Elasticsearch response by named queries, fields, and what its LTR plug-in logged."""
     return await _adapt("elasticsearch", request)
 
 
 @router.post("/v1/adapters/opensearch")
 @operation(_SEARCH_RERANKED, _STATUSES, reads=_SEARCH, name="rerank_opensearch", parameters=_OPTIONS)
 async def opensearch(request: Request) -> Response:
-    """Order the hits of an OpenSearch response by the features that its LTR plug-in logged."""
+    """Order the hits of an OpenSearch response by named queries, fields, and what its LTR plug-in logged."""
     return await _adapt("opensearch", request)
 
 
@@ -467,6 +467,13 @@ async def opensearch(request: Request) -> Response:
 async def solr(request: Request) -> Response:
     """Order the documents of a Solr response by the features that its [features] transformer logged."""
     return await _adapt("solr", request)
+
+
+@router.post("/v1/adapters/vespa")
+@operation(_VESPA_RERANKED, _STATUSES, reads=_VESPA, name="rerank_vespa", parameters=_OPTIONS)
+async def vespa(request: Request) -> Response:
+    """Order the hits of a Vespa response by the match features of its rank profile."""
+    return await _adapt("vespa", request)
 
 
 async def _adapt(engine: str, request: Request) -> Response:

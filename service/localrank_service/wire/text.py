@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import orjson
 
+from localrank.errors import shown
 from localrank.native import texts as compiled
 from localrank.native.texts import MOST_LEVELS
 from localrank_service.http.aside import give_way
@@ -37,9 +38,6 @@ _ELEMENT_VALUES, _ELEMENT_BYTES = 2**15, 2**20
 SMALL = 2**16
 #: What is parsed in one piece of a body whose numbers were lifted out of it: 3 ms at most.
 _OUTLINE_MEMBERS, _OUTLINE_BYTES = 2**15, 2**20
-
-#: Numbers of a list that an error shows instead of calling it a list.
-_MOST_SHOWN = 4
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _CONTAINERS = frozenset({dict, list})
@@ -305,20 +303,7 @@ def refuse(name: str, expected: str, found: Any, at: str) -> NoReturn:
             found = found.value()
         else:
             found = found.body[found.begin : found.begin + 100].decode(errors="ignore")
-    if isinstance(found, str | int | float | bool | None):
-        text = json.dumps(found, ensure_ascii=False)
-        shown = text if len(text) <= 40 else text[:37] + "…"
-    elif isinstance(found, list) and _is_short(found):
-        shown = json.dumps(found)
-        shown = shown if len(shown) <= 40 else "a list"
-    else:
-        shown = "a list" if isinstance(found, list) else "an object"
-    raise Problem(422, f"{name}: expected {expected}, found {shown}", pointer=at)
-
-
-def _is_short(values: list[Any]) -> bool:
-    """Return whether a list, such as a shape, is best described by its few numbers."""
-    return 0 < len(values) <= _MOST_SHOWN and all(type(value) in {int, float} for value in values)
+    raise Problem(422, f"{name}: expected {expected}, found {shown(found)}", pointer=at)
 
 
 def _explain_syntax(body: bytes, at: int) -> NoReturn:
