@@ -13,11 +13,16 @@ the float32 after ours. Linear models have the type ``model/linear``: a weight f
 `MultipleAdditiveTreesModel`, whose numbers are texts, weights a `LinearModel`. Solr compares a value with the threshold
 *plus* 1e-6, in float32, so that is taken off here. ``missing`` says which way a feature goes that Solr has as NaN
 (since 9.2, with ``"defaultValue": "NaN"`` on the feature); earlier versions refuse it, hence ``missing`` is optional.
+
+**Vespa** deploys trees as a file of the application package, ``models/NAME.json``, for the rank feature ``lightgbm("NAME.json")``. The
+file is LightGBM's ``dump_model``. Vespa reads its ``<=`` as ``<``, so thresholds are again the float32 after ours. ``default_left`` says
+where NaN goes. Read in Vespa's LightGBMParser, and not tried on a live engine.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -322,6 +327,65 @@ def _without_slack(threshold: np.float32) -> np.float32:
     return stored
 
 
+#: What a rank feature of Vespa, or a function of a rank profile, is called: ``bm25(title)``, ``closeness(field,embedding)``, ``popularity``.
+_RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_.$@]*(\([A-Za-z0-9_.,$@{}]*\)(\.[A-Za-z0-9_.]+)?)?")
+
+
+def vespa_body(model: PlainTrees | PlainWeights, name: str, features: Sequence[str]) -> dict[str, Any]:
+    """Return the file of the application package; the features must be rank features, or functions of the rank profile.
+
+    Raises:
+        ExportRefused: Vespa reads no weights, or could not read a feature's name as one.
+    """
+    if isinstance(model, PlainWeights):
+        raise ExportRefused(
+            "expected trees for Vespa, found weights, which no file of Vespa holds; write the weighted sum as an expression of the "
+            "rank profile"
+        )
+    for feature in features:
+        if _RANK_FEATURE.fullmatch(feature) is None:
+            raise ExportRefused(
+                f"expected features with names that Vespa takes for a rank feature or a function, found {feature!r}"
+            )
+    trees = [tree for forest in model.forests for tree in _vespa_trees(forest)]
+    return {
+        "name": name,
+        "version": "v4",
+        "num_class": 1,
+        "num_tree_per_iteration": 1,
+        "label_index": 0,
+        "max_feature_idx": len(features) - 1,
+        # An objective whose sum Vespa leaves as it is.
+        "objective": "lambdarank",
+        "feature_names": list(features),
+        "feature_infos": {},
+        "tree_info": [
+            {"tree_index": number, "num_cat": 0, "shrinkage": 1, "tree_structure": tree}
+            for number, tree in enumerate(trees)
+        ],
+        "pandas_categorical": [],
+    }
+
+
+def _vespa_trees(forest: TreesScorer) -> Iterator[dict[str, Any]]:
+    def leaf(one: PlainLeaf) -> dict[str, Any]:
+        return {"leaf_value": one.value}
+
+    def split(one: PlainSplit, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "split_feature": one.feature,
+            # All digits, because Vespa reads a double.
+            "threshold": float(_after(one.threshold)),
+            "decision_type": "<=",
+            "default_left": one.missing_left,
+            "missing_type": "NaN",
+            "left_child": left,
+            "right_child": right,
+        }
+
+    return nested(forest, leaf, split)
+
+
 #: Nested deeper than this, an engine's or a client's JSON reader may give up.
 _DEEPEST = 400
 
@@ -364,6 +428,12 @@ def export(ranker: Ranker, engine: str, name: str, *, global_scorer: bool = Fals
         if takes_missing:
             notes.append('missing values need Solr 9.2 and features with "defaultValue": "NaN"')
         return Exported(solr_body(model, name, contract.names, missing=takes_missing), tuple(notes))
+    if engine == "vespa":
+        if takes_missing:
+            notes.append(
+                "the trees decide where NaN goes; a rank feature that does not match is mostly 0 in Vespa, not NaN"
+            )
+        return Exported(vespa_body(model, name, contract.names), tuple(notes))
     if takes_missing:
         notes.append(
             "Elasticsearch LTR uses 0 for a missing feature, so the trees may give such documents other "

@@ -147,7 +147,7 @@ def test_other_errors_pass_through(app: typer.Typer) -> None:
         ("models list --json=3", "--json: expected no value, found '3' (see localrank models list --help)\n"),
         (
             "models export x --to slor",
-            "--to: expected one of elasticsearch, opensearch, solr, found 'slor'; did you mean 'solr'? (see ",
+            "--to: expected one of elasticsearch, opensearch, solr, vespa, found 'slor'; did you mean 'solr'? (see ",
         ),
         ("models --jsn list", "no option '--jsn' (see localrank models --help)\n"),
         ("models --jsn", "expected COMMAND, found none (see localrank models --help)\n"),

@@ -49,5 +49,7 @@ def test_the_command_prints_or_writes_the_body(tmp_path: Path, capsys: pytest.Ca
     # Its name there is that of the model, unless another one is given.
     assert "web" == json.loads(file.read_text())["model"]["name"]
 
-    assert 2 == main(["models", "export", "web", "--to", "vespa", *where])
-    assert "expected one of elasticsearch, opensearch, solr, found 'vespa'" in capsys.readouterr().err
+    assert 1 == main(["models", "export", "web", "--to", "vespa", *where])
+    assert "expected trees for Vespa, found weights" in capsys.readouterr().err
+    assert 2 == main(["models", "export", "web", "--to", "lucene", *where])
+    assert "expected one of elasticsearch, opensearch, solr, vespa, found 'lucene'" in capsys.readouterr().err

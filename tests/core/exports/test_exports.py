@@ -21,6 +21,8 @@ from localrank.scorers import BlendScorer, LinearScorer, SumScorer, TreesScorer
 from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_NONE, MISSING_ZERO
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from localrank.arrays import Matrix
     from localrank.features.contract import Normalisation
     from localrank.features.feature import Missing
@@ -123,10 +125,38 @@ def solr_score(body: dict[str, Any], document: dict[str, float]) -> float:
     return float(total)
 
 
+def vespa_score(
+    body: dict[str, Any], document: dict[str, float], number: Callable[[Any], Any] = float
+) -> float:
+    """As the expression that LightGBMParser writes: ``<``, and ``!(value >= threshold)`` where NaN goes left.
+
+    Vespa, model-integration/src/main/java/ai/vespa/rankingexpression/importer/lightgbm/LightGBMParser.java (commit 089e174).
+    """
+    assert not body["objective"].startswith("binary")
+    assert [] == body["pandas_categorical"]
+    total = 0.0
+    for tree in body["tree_info"]:
+        at = tree["tree_structure"]
+        while "leaf_value" not in at:
+            assert "<=" == at["decision_type"]
+            value = number(document[body["feature_names"][at["split_feature"]]])
+            threshold = number(at["threshold"])
+            left = not value >= threshold if at["default_left"] else value < threshold
+            at = at["left_child" if left else "right_child"]
+        total += at["leaf_value"]
+    return total
+
+
 SCORES = {"elasticsearch": elasticsearch_score, "opensearch": elasticsearch_score, "solr": solr_score}
+#: Vespa takes no weights.
+TREES: dict[str, Callable[[dict[str, Any], dict[str, float]], float]] = {
+    **SCORES,
+    "vespa": vespa_score,
+    "vespa in float32": lambda body, document: vespa_score(body, document, np.float32),
+}
 
 
-@pytest.mark.parametrize("engine", SCORES)
+@pytest.mark.parametrize("engine", TREES)
 @pytest.mark.parametrize(
     ("missing", "decisions"),
     [("reject", [MISSING_NONE]), ("nan", [MISSING_NAN, MISSING_NAN | DEFAULT_LEFT, MISSING_NONE])],
@@ -138,9 +168,9 @@ def test_an_engine_scores_exported_trees_alike(
     if missing == "nan":
         documents[np.random.default_rng(2).random(documents.shape) < 0.2] = np.nan
 
-    body = json.loads(json.dumps(export(model, engine, "web").body, allow_nan=False))
+    body = json.loads(json.dumps(export(model, engine.split(maxsplit=1)[0], "web").body, allow_nan=False))
 
-    found = [SCORES[engine](body, dict(zip(NAMES, row, strict=True))) for row in documents.tolist()]
+    found = [TREES[engine](body, dict(zip(NAMES, row, strict=True))) for row in documents.tolist()]
     np.testing.assert_allclose(found, model.rank(documents).scores, atol=1e-5)
 
 
@@ -206,8 +236,33 @@ def test_what_an_engine_cannot_compute_is_refused(documents: Matrix) -> None:
     with pytest.raises(ExportRefused, match="found splits on categories"):
         export(ranker(documents, categorical), "solr", "web")
     assert export(ranker(documents, linear, clusters=(linear, trees)), "solr", "web", global_scorer=True)
-    with pytest.raises(ExportRefused, match="expected one of elasticsearch, opensearch, solr, found 'vespa'"):
+    with pytest.raises(
+        ExportRefused, match="expected one of elasticsearch, opensearch, solr, vespa, found 'lucene'"
+    ):
+        export(ranker(documents, linear), "lucene", "web")
+    with pytest.raises(ExportRefused, match="expected trees for Vespa, found weights"):
         export(ranker(documents, linear), "vespa", "web")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_taken"),
+    [
+        *((name, True) for name in ("bm25(title)", "closeness(field,embedding)", "popularity", "fieldMatch(t).proximity", "rankingExpression(a)")),
+        *((name, False) for name in ("a-b", "f(a(b))", "a b", "bm25(title", "1st", "x)+(y", 'a"', "")),
+    ],
+)  # fmt: skip
+def test_vespa_takes_names_of_rank_features(documents: Matrix, name: str, *, is_taken: bool) -> None:
+    """Anything else would be an expression."""
+    contract = FeatureContract.learn(
+        documents, [len(documents)], names=(name, "b", "c"), missing="reject", normalise="none"
+    )
+    model = Ranker(contract, NoRepresentation(), GlobalRouter(), (), grown(0, [MISSING_NONE]))
+
+    if is_taken:
+        assert name == export(model, "vespa", "web").body["feature_names"][0]
+    else:
+        with pytest.raises(ExportRefused, match="names that Vespa takes"):
+            export(model, "vespa", "web")
 
 
 def chain(levels: int) -> TreesScorer:
@@ -241,6 +296,7 @@ def test_trees_of_400_levels_are_written_and_deeper_ones_refused(documents: Matr
         ("elasticsearch", "nan", ["Elasticsearch LTR uses 0 for a missing feature"]),
         ("opensearch", "nan", ["some versions of OpenSearch LTR ignore 'missing'"]),
         ("opensearch", "constant", ["the model replaces missing values (constant)"]),
+        ("vespa", "nan", ["the trees decide where NaN goes"]),
     ],
 )
 def test_what_an_engine_does_otherwise_is_said(
