@@ -75,9 +75,36 @@ def test_a_file_of_settings_says_what_the_columns_hold(tmp_path: Path) -> None:
     assert [("a", "b", "old"), ("a", "b")] == names
 
 
+def test_options_count_before_what_is_remembered(tmp_path: Path) -> None:
+    old, held, models = write(tmp_path / "old.csv", 0), write(tmp_path / "held.csv", 2), tmp_path / "models"
+    like = ["train", "--like", "model@1", "--models-dir", str(models)]
+    first = ["train", old, "--models-dir", str(models), *NAMED, "--learner", "linear"]
+    assert 0 == main([*first, "--set", "learner.ridge=0.5", "--validation", held])
+
+    # One setting, another learner, other data.
+    assert 0 == main([*like, "--set", "learner.centre=all"])
+    assert 0 == main([*like, "--learner", "best_feature"])
+    assert 0 == main([*like, held])
+
+    manifests = [read_manifest(Registry(models).resolve(f"model@{version}").path) for version in (1, 2, 3, 4)]
+    asked = [one.source["asked"] for one in manifests]
+    learners = [one["configuration"]["learner"] for one in asked]
+    assert ["linear", "linear", "best_feature", "linear"] == [one["method"] for one in learners]
+    assert [(0.5, "query"), (0.5, "all"), (0.5, "query")] == [
+        (learners[place]["ridge"], learners[place].get("centre", "query")) for place in (0, 1, 3)
+    ]
+    assert [[held], [held], [held], []] == [one["validation"] or [] for one in asked]
+    assert [[old], [old], [old], [held]] == [one["data"] for one in asked]
+
+
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert 2 == main(["train", "--like", "web", "--learner", "linear", "--models-dir", str(tmp_path)])
-    assert "--like: expected only the settings of that version" in capsys.readouterr().err
+    data, models = write(tmp_path / "judged.csv", 0), str(tmp_path)
+    assert 0 == main(["train", data, *NAMED, "--learner", "linear", "--models-dir", models])
+    capsys.readouterr()
+
+    assert 2 == main(["train", "--like", "model", "--warm", "model", "--models-dir", models])
+
+    assert "--warm: expected only the settings of that version" in capsys.readouterr().err
     with pytest.raises(InvalidConfiguration, match="lable"):
         Columns().over({"lable": "x"}, "run.toml: [data]")
 

@@ -101,7 +101,8 @@ def train(
         typer.Option(
             metavar="MODEL",
             help="Train as this published version was trained: its columns, its baseline and the settings that it began with; "
-            "without DATA, on its data. Options given here count first.",
+            "without DATA, on its data. Options given here count first: --set changes one setting, --method, --config or "
+            "--learner all of them.",
             show_default=False,
         ),
     ] = None,
@@ -165,7 +166,6 @@ def train(
     """
     from localrank.artifact import load
     from localrank.registry.versions import Registry
-    from localrank.settings import checked
     from localrank_training.publishing.publish import better_than_served, publish
     from localrank_training.report.figures import report_of
     from localrank_training.report.terminal import of_run, show
@@ -178,18 +178,21 @@ def train(
     columns = _told(columns, kind)
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
-    if like is not None:
-        before = _asked_of(registry, like, alone=not (config or method or learner or overrides or warm))
-        settings = checked(TrainingConfig, before["configuration"], f"{like}: configuration")
-        columns = columns.over(before["columns"], f"{like}: columns")
-        baseline, data = baseline or before["baseline"], data or before["data"]
-    elif warm is None:
-        settings = TrainingConfig.read(config, method, learner=learner, overrides=overrides)
-        columns = columns.over(
-            {} if config is None else read_tables(config).get(DATA, {}), f"{config}: [data]"
+    before = {} if like is None else _asked_of(registry, like)
+    alone = not (config or method or learner or overrides or like)
+    settings = (
+        TrainingConfig.read(
+            config, method, learner=learner, overrides=overrides, base=before.get("configuration")
         )
-    else:
-        settings = _settings_of(registry, warm, alone=not (config or method or learner or overrides))
+        if warm is None
+        else _settings_of(registry, warm, alone=alone)
+    )
+    if config is not None:
+        columns = columns.over(read_tables(config).get(DATA, {}), f"{config}: [data]")
+    columns = columns.over(before.get("columns", {}), f"{like}: columns")
+    baseline = baseline or before.get("baseline")
+    if not data:
+        data, validation = before.get("data"), validation or before.get("validation")
     if print_config:
         typer.echo(annotated(settings), nl=False)
         return
@@ -234,6 +237,7 @@ def train(
         report = replace(report, notes=(*report.notes, *leaks.sentences))
         asked = {
             "data": data,
+            "validation": validation,
             "columns": columns.to_json(),
             "baseline": baseline,
             "configuration": settings.to_json(),
@@ -357,16 +361,11 @@ def _check_promotion(*, promote: bool, if_better: bool) -> None:
         )
 
 
-def _asked_of(registry: Registry, model: str, *, alone: bool) -> dict[str, Any]:
+def _asked_of(registry: Registry, model: str) -> dict[str, Any]:
     """Return how a published version was asked for."""
     from localrank.artifact import read_manifest
     from localrank.errors import InvalidConfiguration
 
-    if not alone:
-        raise typer.BadParameter(
-            "expected only the settings of that version, found further options for settings",
-            param_hint="--like",
-        )
     manifest = read_manifest(registry.resolve(model).path)
     asked = manifest.source.get("asked")
     if not isinstance(asked, dict):

@@ -110,10 +110,11 @@ class TrainingConfig:
         *,
         learner: str | None = None,
         overrides: Sequence[str] = (),
+        base: Mapping[str, Any] | None = None,
     ) -> TrainingConfig:
         """Read a configuration from its parts, see `read_tables`."""
         where = "configuration" if path is None else str(path)
-        tables = read_tables(path, method, learner=learner, overrides=overrides)
+        tables = read_tables(path, method, learner=learner, overrides=overrides, base=base)
         tables.pop(DATA, None)
         return checked(cls, tables, where)
 
@@ -156,6 +157,7 @@ def read_tables(
     *,
     learner: str | None = None,
     overrides: Sequence[str] = (),
+    base: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the tables of one run, unchecked; each part overrides those before it.
 
@@ -164,12 +166,15 @@ def read_tables(
         method: a ready configuration. Without one and without a file a learner alone means one global model.
         learner: its name, with its default settings.
         overrides: single settings, ``table.key=value``.
+        base: the tables of another run, which stand in place of the default method. A method, file or learner counts alone.
     """
     if method is not None:
         METHODS.check_written(method)
-    elif path is None:
+    elif path is None and (base is None or learner is not None):
         method = DEFAULT_METHOD if learner is None else "global"
     tables: dict[str, Any] = {}
+    if method is None and path is None:
+        _merge(tables, base or {})
     _merge(tables, METHODS.named(method) if method is not None else {})
     for part in (
         _read_toml(Path(path)) if path is not None else {},
