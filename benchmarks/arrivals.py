@@ -1,6 +1,7 @@
 """Requests over kept connections, from one thread that only copies bytes, so that the client is not what is measured.
 
-`closed` asks one request after the other. `open_loop` sends at constant times whether or not earlier ones were
+`closed` asks one request after the other; `closed_loop` does that over many connections at once, and asks again at once
+whatever the answer was. `open_loop` sends at constant times whether or not earlier ones were
 answered, and counts latency from when a request should have been sent: what waits in the client because all is slow
 has waited.
 """
@@ -212,4 +213,41 @@ def open_loop(
             for connection in made:
                 connection.socket.close()
     outcome.seconds = last - begun
+    return outcome
+
+
+def closed_loop(port: int, request: bytes, connections: int, seconds: float) -> Outcome:
+    """Open all connections together and ask over each again and again, as soon as its answer is there."""
+    outcome = Outcome([[]], answered=[[]], refused=[[]])
+    made: list[Connection] = []
+    with selectors.EpollSelector() as selector:
+        try:
+            for _ in range(connections):
+                made.append(Connection(port))
+                made[-1].socket.settimeout(0.0)
+                selector.register(made[-1].socket, selectors.EVENT_READ | selectors.EVENT_WRITE, made[-1])
+            begun = time.perf_counter()
+            for connection in made:
+                connection.due, connection.unsent = begun, memoryview(request)
+            while (now := time.perf_counter()) < begun + seconds:
+                for key, events in selector.select(begun + seconds - now):
+                    connection = key.data
+                    if events & selectors.EVENT_READ and connection.receive():
+                        now = time.perf_counter()
+                        if connection.overloaded:
+                            outcome.refused[0].append(now - begun)
+                        else:
+                            outcome.latencies[0].append(now - connection.due)
+                            outcome.answered[0].append(now - begun)
+                        connection.due, connection.unsent = now, memoryview(request)
+                        if not connection.send():
+                            selector.modify(
+                                connection.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, connection
+                            )
+                    elif events & selectors.EVENT_WRITE and connection.send():
+                        selector.modify(connection.socket, selectors.EVENT_READ, connection)
+        finally:
+            for connection in made:
+                connection.socket.close()
+    outcome.seconds = seconds
     return outcome

@@ -44,7 +44,7 @@ class Server:
 
     def cpu(self) -> float:
         """Return the seconds of CPU that its processes have used so far."""
-        return sum(_used(pid) for pid in self.processes())
+        return sum(used(pid) for pid in self.processes())
 
     def processes(self) -> list[int]:
         """Return its process and all below it."""
@@ -78,7 +78,8 @@ def _fields(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
-def _used(pid: int) -> float:
+def used(pid: int) -> float:
+    """Return the seconds of CPU that a process has used so far."""
     with suppress(OSError):
         fields = _fields(pid)
         return (int(fields[11]) + int(fields[12])) * _TICK

@@ -3,8 +3,12 @@
 **Requests.** A worker computes one small request after the other on its event loop, and large ones in threads beside it
 (`localrank_service.http.aside`). If requests come faster than that, the waiting time grows. So a request that would wait too
 long is refused with 429 as soon as its head is read. The limit follows CoDel [nichols2012] as servers use it
-[maurer2015]. A burst may wait for a long time. If a queue has not been empty for a while, requests may wait only for a
-short time. After a refusal this time is even shorter, until the overload is over.
+[maurer2015]. A burst may wait for a long time. After a refusal, requests may wait only for a short time, until the
+overload is over.
+
+Clients that wait for an answer before they ask again make a queue that stands, but is never longer than their number.
+To refuse them would only make them ask more often. So the queue may be as long as there are connections that ask, and
+this is tried now and then while requests are refused. A queue that grows beyond it has clients that do not wait.
 
 The head of a request only tells its length. The request is expected to take as long as earlier ones with the same path,
 the same content type and about the same length. After decoding, its documents are known, and it may still be refused.
@@ -100,6 +104,11 @@ _LONGEST_WAIT = 30
 _LEAST, _LEAST_ASIDE = 4.0, 1.5
 #: How many times longer a queue may be while nothing is refused.
 _TOLERANCE = 4.0
+#: So many requests may wait in a queue that is never empty, while nothing is refused and none waits too long.
+_STANDING = 128
+#: Seconds after which a longer queue is tried although requests are refused: at first, and at most. Until then, those
+#: who ask were counted (`_ASKING`) while the queue was short.
+_STRICT, _LONGEST_STRICT = 1.0, 8.0
 #: If a connection has had more than this many times the mean of all connections, the others go first.
 _SHARE = 2.0
 #: The allowed waiting time relative to other connections: for a connection that had more than its share, and for one
@@ -154,6 +163,7 @@ class Pressure:
         burst: seconds that a request may wait in a queue that is sometimes empty.
         overload: seconds that a request may wait while others are refused.
         least: how many requests may always wait.
+        standing: seconds that a request may wait in a queue that is never empty.
         now: on the monotonic clock.
 
     Attributes:
@@ -161,31 +171,46 @@ class Pressure:
         empty: when nothing waited last, on the monotonic clock.
     """
 
-    def __init__(self, burst: float, overload: float, least: float, now: float) -> None:
+    def __init__(self, burst: float, overload: float, least: float, standing: float, now: float) -> None:
         self.mean = 1e-3
         self.empty = now
-        self._burst, self._overload, self._least = burst, overload, least
-        self._strict_until = 0.0
-        self._promised = 0.0
+        self._burst, self._overload, self._least, self._standing = burst, overload, least, standing
+        #: Until when the queue is short, for how long it was made so, and when a request was refused last.
+        self._strict_until = self._strict = 0.0
+        self._refused = self._promised = -math.inf
 
     def learn(self, seconds: float) -> None:
         """Take note of how long a request took."""
         self.mean += _NEWEST * (seconds - self.mean)
 
-    def most(self, now: float, patience: float = 1.0) -> float:
-        """Return the seconds that a request may have to wait; ``patience`` times that under overload."""
-        most = max(self._overload, self._least * self.mean)
-        if now < self._strict_until:
-            return most * patience
-        most *= _TOLERANCE
-        return max(self._burst, most) if now - self.empty <= _INTERVAL else most
+    def most(self, now: float, clients: int, patience: float = 1.0) -> float:
+        """Return the seconds that a request may have to wait.
+
+        Args:
+            now: on the monotonic clock.
+            clients: connections that asked in the last period.
+            patience: times the usual wait that this client may wait under overload.
+        """
+        short = max(self._overload, self._least * self.mean)
+        calm = now - self._refused > _CALM
+        if not calm and now < self._strict_until:
+            return short * patience
+        if calm and now - self.empty <= _INTERVAL:
+            return max(self._burst, short)
+        standing = min((max(clients, _STANDING) if calm else clients) * self.mean, self._standing)
+        return max(standing, short * _TOLERANCE if calm else short)
 
     def refuse(self, now: float, wait: float) -> int:
         """Return after how many seconds a refused client should ask again.
 
         Clients that were refused earlier come back earlier, so that they do not all come back at once.
         """
-        self._strict_until = now + _CALM
+        self._refused = now
+        if now >= self._strict_until:
+            # The longer queue did not help, so it is tried again later and later.
+            again = now - self._strict_until <= _CALM
+            self._strict = min(2.0 * self._strict, _LONGEST_STRICT) if again else _STRICT
+            self._strict_until = now + self._strict
         self._promised = min(max(self._promised, now + wait) + self.mean, now + _LONGEST_WAIT)
         # The difference may be rounded up to a little more than the longest wait.
         return min(max(1, math.ceil(self._promised - now)), _LONGEST_WAIT)
@@ -227,8 +252,9 @@ class Admission:
         self._longest = burst = limits.max_queue_ms / 1e3
         overload = limits.overload_queue_ms / 1e3
         now = clock()
-        self._pressure = Pressure(burst, overload, _LEAST, now)
-        self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE, now) for lane in LANES}
+        self._pressure = Pressure(burst, overload, _LEAST, burst, now)
+        standing = min(burst, _INTERVAL)
+        self._aside = {lane: Pressure(burst, overload, _LEAST_ASIDE, standing, now) for lane in LANES}
         self._usual: dict[Kind, _Usual] = {}
         self._turns: deque[Claim] = deque()
         self.accepted = self.taken = False
@@ -253,7 +279,7 @@ class Admission:
             wait = self.waiting * pressure.mean
             ahead = client.due - now
             patience = _AHEAD if ahead > 0.0 else _BEHIND if -ahead > self._active * pressure.mean else 1.0
-            if wait > pressure.most(now, patience):
+            if wait > pressure.most(now, self._active, patience):
                 return self._refuse("queue", pressure, now, wait)
             seconds = pressure.mean
             if usual is not None:
@@ -292,14 +318,21 @@ class Admission:
         """Return how long a request would wait now, as a share of the allowed time. Above 1 the request is refused."""
         now = self.clock()
         pressure, aside = self._pressure, self._aside[RANKER]
-        return max(self.waiting * pressure.mean / pressure.most(now), RANKER.wait() / aside.most(now))
+        return max(
+            self.waiting * pressure.mean / pressure.most(now, self._active),
+            RANKER.wait() / aside.most(now, self._active),
+        )
 
     def _check(self, lane: Lane, now: float, patience: float = 1.0) -> Refusal | None:
         """Refuse a request that would wait too long for the lane."""
         pressure = self._aside[lane]
         pressure.empty = lane.empty
         wait = lane.wait()
-        return self._refuse("queue", pressure, now, wait) if wait > pressure.most(now, patience) else None
+        return (
+            self._refuse("queue", pressure, now, wait)
+            if wait > pressure.most(now, self._active, patience)
+            else None
+        )
 
     def use(self, lane: Lane, units: float) -> None:
         """Raise a `Problem` if a request would wait too long for the lane."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from random import Random
 from typing import Any
 
@@ -33,7 +34,7 @@ def clock() -> Clock:
 
 
 def pressed(mean: float, *, burst: float = 0.25, overload: float = 0.001, least: int = 4) -> Pressure:
-    pressure = Pressure(burst, overload, least, Clock().now)
+    pressure = Pressure(burst, overload, least, burst, Clock().now)
     pressure.mean = mean
     return pressure
 
@@ -72,13 +73,15 @@ def arrived(admission: Admission, client: PeerState | None = None) -> Claim:
 def test_a_burst_may_wait_longer_than_a_queue_that_stands(clock: Clock) -> None:
     pressure = pressed(1e-4)
 
-    assert 0.25 == pressure.most(clock.now)
+    assert 0.25 == pressure.most(clock.now, 1)
     clock.now += 0.099
-    assert 0.25 == pressure.most(clock.now)
+    assert 0.25 == pressure.most(clock.now, 1)
     clock.now += 0.002
-    assert 0.004 == pressure.most(clock.now)
+    assert pytest.approx(128e-4) == pressure.most(clock.now, 1)
+    assert pytest.approx(300e-4) == pressure.most(clock.now, 300)
+    assert 0.25 == pressure.most(clock.now, 3000)
     pressure.empty = clock.now
-    assert 0.25 == pressure.most(clock.now)
+    assert 0.25 == pressure.most(clock.now, 1)
 
 
 def test_once_something_is_refused_the_queue_is_short_for_a_while(clock: Clock) -> None:
@@ -87,18 +90,38 @@ def test_once_something_is_refused_the_queue_is_short_for_a_while(clock: Clock) 
     pressure.refuse(clock.now, 0.01)
     pressure.empty = clock.now
 
-    assert 0.001 == pressure.most(clock.now + 0.4)
-    assert 0.0005 == pressure.most(clock.now + 0.4, patience=0.5)
+    assert 0.001 == pressure.most(clock.now + 0.4, 100)
+    assert 0.0005 == pressure.most(clock.now + 0.4, 100, patience=0.5)
     pressure.empty = clock.now + 0.5
-    assert 0.25 == pressure.most(clock.now + 0.51)
+    assert 0.25 == pressure.most(clock.now + 0.51, 1)
+
+
+def test_while_requests_are_refused_each_client_may_wait_now_and_then_later_and_later(clock: Clock) -> None:
+    """If the clients wait for their answers before they ask again, nobody is refused from then on."""
+    pressure = pressed(1e-4)
+    short = []
+    for milliseconds in range(40_000):
+        pressure.empty = clock.now
+        if (most := pressure.most(clock.now, 50)) == 0.001:
+            short.append(milliseconds)
+        else:
+            assert pytest.approx(50e-4) == most or not milliseconds
+        pressure.refuse(clock.now, most)
+        clock.now += 0.001
+
+    tries = [after for before, after in itertools.pairwise(short) if after > before + 1]
+    assert [
+        pytest.approx(sum(waits), abs=10) for waits in ([1000], [1000, 2000], [1000, 2000, 4000])
+    ] == tries[:3]
+    assert [pytest.approx(8000, abs=10)] * 3 == [b - a for a, b in itertools.pairwise(tries)]
 
 
 def test_a_few_requests_may_always_wait(clock: Clock) -> None:
     pressure = pressed(0.05)
 
-    assert pytest.approx(4 * 4 * 0.05) == pressure.most(clock.now + 1.0)
+    assert pytest.approx(4 * 4 * 0.05) == pressure.most(clock.now + 1.0, 1)
     pressure.refuse(clock.now, 1.0)
-    assert pytest.approx(4 * 0.05) == pressure.most(clock.now)
+    assert pytest.approx(4 * 0.05) == pressure.most(clock.now, 1)
 
 
 def test_nobody_is_asked_to_wait_longer_than_half_a_minute() -> None:
@@ -353,6 +376,61 @@ async def test_a_connection_that_asks_rarely_is_hardly_ever_refused(clock: Clock
     assert max(each) < 1.2 * min(each)
 
 
+@pytest.mark.parametrize(("clients", "refused_for"), [(8, 0.0), (120, 0.0), (200, 1.2)])
+def test_clients_that_ask_again_once_they_are_answered_are_not_refused(
+    clock: Clock, clients: int, refused_for: float
+) -> None:
+    """More than 128 are refused until they are known; a request takes a millisecond, a refusal a hundredth."""
+    admission = admissions(clock)
+    asking = [Connection() for _ in range(clients)]
+    queue: list[tuple[Claim, Connection]] = []
+    begun, last, answers = clock.now, clock.now, 0
+    while clock.now < begun + 10.0:
+        for client in asking:
+            claim = admission.admit(client, KIND)
+            if isinstance(claim, Refusal):
+                last = clock.now
+            else:
+                claim.arrive()
+                queue.append((claim, client))
+        waits = {client for _, client in queue}
+        asking = [client for client in asking if client not in waits]
+        claim, client = queue.pop(0)
+        claim.finish()
+        asking.append(client)
+        answers += 1
+        clock.now += 0.001
+
+    assert last - begun <= refused_for
+    assert answers == pytest.approx(10_000, rel=0.01)
+
+
+def test_clients_that_do_not_wait_for_answers_do_not_fill_the_queue(clock: Clock) -> None:
+    """At three times what can be answered, nearly every answer comes soon, and none waits for too long."""
+    admission = admissions(clock)
+    idle: list[Connection] = []
+    queue: list[tuple[Claim, Connection, float]] = []
+    waited = []
+    for _ in range(60_000):
+        for _ in range(3):
+            client = idle.pop() if idle else Connection()
+            claim = admission.admit(client, KIND)
+            if isinstance(claim, Refusal):
+                idle.append(client)
+            else:
+                claim.arrive()
+                queue.append((claim, client, clock.now))
+        claim, client, since = queue.pop(0)
+        claim.finish()
+        idle.append(client)
+        waited.append(clock.now - since)
+        clock.now += 0.001
+
+    assert max(waited) < 0.3
+    assert sorted(waited)[int(0.99 * len(waited))] <= 0.016
+    assert sorted(waited)[len(waited) // 2] <= 0.004
+
+
 def test_so_many_requests_are_answered_at_once() -> None:
     admission = admissions(max_concurrent_requests=5)
     claims = [arrived(admission) for _ in range(5)]
@@ -366,18 +444,22 @@ def test_so_many_requests_are_answered_at_once() -> None:
 
 
 def test_the_settings_say_how_long_requests_may_wait(clock: Clock) -> None:
-    """A quarter of a second in a burst, 6 ms under overload, four times that in between."""
-    admission = admissions(clock, max_queue_ms=250, overload_queue_ms=6, max_concurrent_requests=1000)
-    for _ in range(10):
+    """A quarter of a second in a burst, 128 requests of a millisecond in between, 6 ms under overload."""
+    admission = admissions(clock, max_queue_ms=250, overload_queue_ms=6)
+    for _ in range(120):
         arrived(admission)
 
-    assert pytest.approx(0.010 / 0.250) == admission.strain()
+    assert pytest.approx(0.120 / 0.250) == admission.strain()
     clock.now += 0.2
-    assert pytest.approx(0.010 / 0.024) == admission.strain()
+    assert pytest.approx(0.120 / 0.128) == admission.strain()
+    for _ in range(9):
+        arrived(admission)
+    assert isinstance(admission.admit(Connection(), KIND), Refusal)
+    assert pytest.approx(0.129 / 0.006) == admission.strain()
 
 
 @pytest.mark.parametrize(
-    ("wait", "most"), [(0.0, 0.25), (0.2, 4 * 0.006), (0.6, 4 * 0.006)], ids=["burst", "standing", "later"]
+    ("wait", "most"), [(0.0, 0.25), (0.2, 0.1), (0.6, 0.1)], ids=["burst", "standing", "later"]
 )
 def test_strain_is_that_of_the_thread_if_more_waits_there(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, wait: float, most: float
