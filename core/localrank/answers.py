@@ -249,12 +249,14 @@ class Explanation:
     contributions: Annotated[
         LeftOut[tuple[tuple[float, ...], ...]],
         means(
-            "One row for each of `results`, in their order. The score is the base plus the sum of the row."
+            "One row for each of `results` or `scores`, in their order. The score is the base plus the sum of the row."
         ),
     ] = None
     values: Annotated[
         LeftOut[dict[str, tuple[str | None, ...]]],
-        means("The values of each category, by its name; one for each of `results`, in their order."),
+        means(
+            "The values of each category, by its name; one for each of `results` or `scores`, in their order."
+        ),
     ] = None
     comparison: LeftOut[ExplainedPair] = None
     signature: LeftOut[ExplainedSignature] = None
@@ -312,11 +314,32 @@ class RerankAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoresAnswer:
+    """The scores of one query's documents, if the request asks for them instead of the ranking."""
+
+    request_id: str
+    model: str
+    version: Count
+    scores: Annotated[
+        tuple[float, ...], means("One for each document, in the order of the request; boosts are in them.")
+    ]
+    route: RouteSchema
+    degraded: DegradedSchema | None
+    warnings: tuple[WarnedSchema, ...]
+    timings_ms: Annotated[
+        Milliseconds,
+        means("Each stage in the order of its run, and their total, as in `Server-Timing`."),
+    ]
+    experiment: LeftOut[PartSchema] = None
+    explanation: LeftOut[Explanation] = None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchRanked:
     """One query of a batch that was answered."""
 
     status: Literal[200]
-    answer: RerankAnswer
+    answer: RerankAnswer | ScoresAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ def test_what_is_no_frame_and_no_array_of_numbers_is_refused(
         Query(documents).array()
 
 
-@pytest.mark.parametrize("documents", [pl.LazyFrame(columns()), columns(), iter(ROWS)])
+@pytest.mark.parametrize("documents", [pl.LazyFrame(columns()), iter(ROWS)])
 def test_what_has_no_number_of_documents_is_refused_beside_ids_too(documents: Any) -> None:
     with pytest.raises(InvalidDocuments, match=f"found a {type(documents).__name__}"):
         Query(documents, ids=range(6))

@@ -348,6 +348,13 @@ _REQUESTS = _json(
     },
     {"documents": [{"id": "a", "features": ROW}, {"features": {"bm25": 1, "new": 2, "age": None}}]},
     {"feature_names": ["age", "ctr:7d", "pagerank", "bm25", "x"], "features": [[*ROW, 5]]},
+    {
+        "columns": {"bm25": [1, 2.5], "age": [None, 3], "x": ["a", "b"]},
+        "ids": [1, 2],
+        "answer": "scores",
+        "boost": {"2": 1},
+    },
+    {"columns": {"bm25": [1], "hour": 3}, "query_features": {"hour": 3}},
 )
 
 _TEXT = b"2 qid:1 1:0.5 2:-1e-3 7:3 # a comment\n0 qid:1 3:?\n\n1.5 qid:q-2 1:1\n"

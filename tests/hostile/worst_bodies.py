@@ -64,6 +64,16 @@ def _fill(
     return partial(_filled, before, part, after, size, last)
 
 
+def _names(before: str, part: str, after: str, size: int) -> Callable[[], bytes]:
+    """Repeat a part that holds a number until the body is as large as it may be."""
+
+    def made() -> bytes:
+        count = (size - len(before) - len(after)) // (len(part) + 4)
+        return f"{before}{''.join(part % at for at in range(count))}{after}".encode()
+
+    return made
+
+
 #: Texts in the place of which anything may stand, and what is worst there: name, part, last.
 FILLINGS: dict[str, tuple[str, str]] = {
     "lists": ("[],", ""),
@@ -101,6 +111,7 @@ def rerank(n_docs: int, width: int, size: int) -> Iterator[Case]:
         yield of(f"rows: features are {name}", _fill('{"documents":[{"features":[', part, "]}]}", size, last))
         yield of(f"columns: rows are {name}", _fill('{"features":[', part, "]}", size, last))
         yield of(f"columns: one row of {name}", _fill('{"features":[[', part, "]]}", size, last))
+        yield of(f"named columns: a list of {name}", _fill('{"columns":{"f0":[', part, "]}}", size, last))
         yield of(f"ids are {name}", _fill(f'{{"features":[[{row}]],"ids":[', part, "]}", size, last))
         yield of(
             f"feature_names are {name}", _fill('{"features":[],"feature_names":[', part, "]}", size, last)
@@ -108,6 +119,16 @@ def rerank(n_docs: int, width: int, size: int) -> Iterator[Case]:
     documents = [f'{{"id":"{at}","features":[{one}]}}' for at, one in enumerate(rows)]
     yield of("rows: the largest that is answered", f'{{"documents":[{",".join(documents)}]}}'.encode())
     yield of("columns: the largest that is answered", f'{{"features":[[{"],[".join(rows)}]]}}'.encode())
+    lists = [f'"f{at}":[{",".join(f"{one:.4f}" for one in matrix[:, at].tolist())}]' for at in range(width)]
+    yield of("named columns: the largest", f'{{"columns":{{{",".join(lists)}}}}}'.encode())
+    lists[-1] = lists[-1].rpartition(",")[0] + ',"x"]'
+    yield of("named columns: the last number a text", f'{{"columns":{{{",".join(lists)}}}}}'.encode())
+    lists[-1] = lists[-1].replace(',"x"]', "]")
+    yield of("named columns: the last too short", f'{{"columns":{{{",".join(lists)}}}}}'.encode())
+    yield of(
+        "named columns: as many as there may be", _names('{"columns":{"f0":[1]', ',"x%d":[1]', "}}", size)
+    )
+    yield of("named columns: bare values", _names('{"columns":{"f0":[1]', ',"x%d":1', "}}", size))
     wrong = [*rows[:-1], rows[-1].rpartition(",")[0]]
     yield of("columns: the last row too short", f'{{"features":[[{"],[".join(wrong)}]]}}'.encode())
     wrong = [*rows[:-1], rows[-1].rpartition(",")[0] + ",1e999"]

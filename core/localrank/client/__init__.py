@@ -20,6 +20,7 @@ from localrank.client.clients import AsyncClient, Client
 from localrank.client.query import (
     Query,
     Reranked,
+    Scored,
     Served,
     ServiceError,
     ServiceProblem,
@@ -35,6 +36,7 @@ __all__ = [
     "Query",
     "Reranked",
     "Route",
+    "Scored",
     "Served",
     "ServiceError",
     "ServiceProblem",

@@ -80,6 +80,7 @@ class Client(flows.Caller):
         super().__init__(self._http, model, timeout, retries)
 
     rerank = _waiting(flows.rerank)
+    scores = _waiting(flows.scores)
     rerank_batch = _waiting(flows.rerank_batch)
     feedback = _waiting(flows.feedback)
     evaluate = _waiting(flows.evaluate)
@@ -136,6 +137,7 @@ class AsyncClient(flows.Caller):
         super().__init__(self._http, model, timeout, retries)
 
     rerank = _awaited(flows.rerank)
+    scores = _awaited(flows.scores)
     rerank_batch = _awaited(flows.rerank_batch)
     feedback = _awaited(flows.feedback)
     evaluate = _awaited(flows.evaluate)

@@ -30,6 +30,7 @@ from localrank.client.query import (
     all_reranked,
     problem_in,
     reranked,
+    scored,
     served,
 )
 from localrank.frames import as_numbers
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from localrank.client.query import QueryOptions, Reranked, Served
+    from localrank.client.query import QueryOptions, Reranked, Scored, Served
     from localrank.frames import Indexed
 
 _FIRST_PAUSE = 0.05
@@ -179,26 +180,48 @@ def rerank(
 ) -> Flow[Reranked]:
     """Order one query's documents; the arguments are those of `Query`, and ``timeout`` in seconds."""
     query = Query(features, ids, **options)
-    members = query.options(caller.model)
-    array = None if query.named() is not None or query.rows() is not None else query.array()
+    return reranked((yield from _ranked(caller, query, query.options(caller.model), timeout)), query)
+
+
+def scores(
+    caller: Caller,
+    features: npt.ArrayLike | Indexed,
+    ids: Indexed | None = None,
+    *,
+    timeout: float | None = None,
+    **options: Unpack[QueryOptions],
+) -> Flow[Scored]:
+    """Return the score of each of one query's documents, in their order; the arguments are those of `rerank`.
+
+    ``boost`` is in the scores; ``pin``, ``offset`` and ``top_n`` are refused.
+    """
+    query = Query(features, ids, **options)
+    members = query.options(caller.model) | {"answer": "scores"}
+    return scored((yield from _ranked(caller, query, members, timeout)))
+
+
+def _ranked(caller: Caller, query: Query, members: dict[str, Any], timeout: float | None) -> Flow[Any]:
+    """Send one query, as an array if it is one, and return the answer."""
+    listed = (query.named, query.columns, query.rows)
+    array = query.array() if all(form() is None for form in listed) else None
     # Names would make the URL long. Without documents, an empty array does not show the number of features.
     if array is None or "feature_names" in members or array.shape == (0, 0):
-        answer = yield from caller.posted("/v1/rerank", members | _documents(query), timeout)
-        return reranked(answer, query)
+        return (yield from caller.posted("/v1/rerank", members | _documents(query), timeout))
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     if query.compare is not None:
         members["compare"] = ",".join(map(str, query.compare))
     members |= {name: json.dumps(members[name]) for name in ("boost", "query_features") if name in members}
-    answer = yield from caller.asked(
-        "POST",
-        "/v1/rerank",
-        timeout,
-        content=buffer.getvalue(),
-        headers={"content-type": "application/x-npy"},
-        params=members,
+    return (
+        yield from caller.asked(
+            "POST",
+            "/v1/rerank",
+            timeout,
+            content=buffer.getvalue(),
+            headers={"content-type": "application/x-npy"},
+            params=members,
+        )
     )
-    return reranked(answer, query)
 
 
 def rerank_batch(
@@ -282,6 +305,8 @@ def _documents(query: Query) -> dict[str, Any]:
     """Return the documents as members of a body."""
     if (documents := query.named()) is not None:
         return {"documents": documents}
+    if (columns := query.columns()) is not None:
+        return {"columns": columns}
     if (rows := query.rows()) is not None:
         return {"features": rows}
     # Written as text, a number has only the digits that float32 needs: half of those of a double.

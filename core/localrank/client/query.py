@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -53,7 +54,9 @@ class Query:
     Attributes:
         features: ``[n, d]``; NaN is a missing value, and a category has its codes. Or lists of values, or a frame of pandas,
             polars or Arrow, whose columns are sent with their names; columns that pandas has numbered are sent without. Or
-            one mapping of feature names to values per document. Lists of numbers alone are taken as an array.
+            one mapping of feature names to values per document. Or one mapping of feature names to columns: a list, array or
+            series with a value for each document, or the one value of a feature of the query. Lists of numbers alone are
+            taken as an array.
         ids: of the documents, anything, in a list, array, series or index, read by place; they stay with the caller.
         model: ``name``, ``name@version`` or ``name@alias``.
         top_n: give only the best.
@@ -95,7 +98,9 @@ class Query:
             return
         documents: Any = self.features
         object.__setattr__(self, "ids", ids := as_tuple(self.ids))
-        if isinstance(documents, Mapping) or not hasattr(documents, "__len__"):
+        if isinstance(documents, Mapping):
+            return
+        if not hasattr(documents, "__len__"):
             raise InvalidDocuments(f"expected numbers in the documents, found a {type(documents).__name__}")
         if len(ids) != len(documents):
             raise ValueError(f"{len(ids)} ids for {len(documents)} documents")
@@ -153,6 +158,25 @@ class Query:
         ):
             return None
         return [[_value(one) for one in row] for row in rows]
+
+    def columns(self) -> dict[str, Any] | None:
+        """Return the columns by name, if the documents are given so."""
+        if not isinstance(self.features, Mapping):
+            return None
+        found: dict[str, Any] = {}
+        for name, one in self.features.items():
+            where = f"the column {name!r}"
+            if isinstance(one, str) or not hasattr(one, "__len__"):
+                found[name] = _value(one, where)
+            elif isinstance(one, Mapping | AbstractSet):
+                raise InvalidDocuments(
+                    f"expected a list or one value in {where}, found a {type(one).__name__}"
+                )
+            else:
+                # Arrow would give scalars of its own.
+                listed = one.to_pylist() if hasattr(one, "to_pylist") else one
+                found[name] = [_value(each, where) for each in listed]
+        return found
 
     def _place(self, document: Any) -> int:
         """Return the position of a document; the service gets no ids."""
@@ -301,6 +325,35 @@ class Reranked:
     boosts: tuple[float, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """The scores of one query's documents, in the order of the request.
+
+    Attributes:
+        scores: ``[n_docs]`` float64, with what the caller added.
+        route: how the query found its scorer.
+        model: that answered.
+        version: of the model.
+        request_id: under which the service's log knows the request.
+        warnings: what to know.
+        timings_ms: the service's stages.
+        explanation: if it was asked for.
+        degraded: ``{"rung", "reason"}`` if a cheaper ranking answered.
+        experiment: ``{"name", "arm"}`` if the request took part in one.
+    """
+
+    scores: Vector
+    route: Route
+    model: str
+    version: int
+    request_id: str
+    warnings: tuple[Warned, ...]
+    timings_ms: Mapping[str, float]
+    explanation: Mapping[str, Any] | None = None
+    degraded: Mapping[str, str] | None = None
+    experiment: Mapping[str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """A model that the service serves.
@@ -369,19 +422,31 @@ def reranked(answer: Mapping[str, Any], query: Query) -> Reranked:
         order=order,
         scores=np.array([result["score"] for result in results], np.float64),
         ids=None if query.ids is None else tuple(query.ids[index] for index in order.tolist()),
-        route=_route(answer["route"]),
-        model=answer["model"],
-        version=answer["version"],
-        request_id=answer["request_id"],
-        warnings=tuple(Warned(one["code"], one["feature"], one["count"]) for one in answer["warnings"]),
-        timings_ms=answer["timings_ms"],
-        explanation=answer.get("explanation"),
-        degraded=answer["degraded"],
-        experiment=answer.get("experiment"),
+        **_about(answer),
         teams=tuple(one["team"] for one in results) if results and "team" in results[0] else None,
         pinned=sum("pinned" in one for one in results),
         boosts=tuple(one.get("boost", 0.0) for one in results) if query.boost else None,
     )
+
+
+def scored(answer: Mapping[str, Any]) -> Scored:
+    """Read the answer to one query whose scores were asked for."""
+    return Scored(np.array(answer["scores"], np.float64), **_about(answer))
+
+
+def _about(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what all answers say besides the documents."""
+    return {
+        "route": _route(answer["route"]),
+        "model": answer["model"],
+        "version": answer["version"],
+        "request_id": answer["request_id"],
+        "warnings": tuple(Warned(one["code"], one["feature"], one["count"]) for one in answer["warnings"]),
+        "timings_ms": answer["timings_ms"],
+        "explanation": answer.get("explanation"),
+        "degraded": answer["degraded"],
+        "experiment": answer.get("experiment"),
+    }
 
 
 def _route(members: Mapping[str, Any]) -> Route:

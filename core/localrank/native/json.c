@@ -293,7 +293,9 @@ static inline const uint8_t *rows(reader *into, const uint8_t *at, span *found)
  * of members of all objects in the text. Without arrays no outline is written: it is the text itself.
  *
  * A member of that name whose value is null, or whose name is written with escapes, is UNUSUAL too. So each null of
- * such a member in the parsed outline stands for an array, in the same order. */
+ * such a member in the parsed outline stands for an array, in the same order.
+ *
+ * If the name is empty, members of all names are meant, and an array that holds anything else stays where it is. */
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
                                const uint64_t (*powers)[2], float *values, int64_t n_values, span *spans,
                                int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals)
@@ -305,6 +307,7 @@ int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_
         into.safe = text + AROUND;
         into.unsafe = end - AROUND;
     }
+    const int any = !name_length;
     int64_t lifted = 0, written = 0, members = 0;
     while (at < end && (at = memchr(at, '"', (size_t)(end - at)))) {
         const uint8_t *const opened = at + 1, *const closed = closing(opened, end);
@@ -317,9 +320,9 @@ int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_
         if (memchr(opened, '\\', (size_t)(closed - opened)))
             return UNUSUAL;
         at = after_space(at + 1, end);
-        if (closed - opened != name_length || memcmp(opened, name, (size_t)name_length) || at == end)
+        if (at == end || (!any && (closed - opened != name_length || memcmp(opened, name, (size_t)name_length))))
             continue;
-        if (*at == '{' || *at == 'n') /* as it is in no request that is plain */
+        if ((*at == '{' && !any) || *at == 'n') /* as it is in no request that is plain */
             return UNUSUAL;
         if (*at != '[')
             continue;
@@ -328,16 +331,23 @@ int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_
             continue;
         if (lifted == n_spans || at - copied + 4 > n_outline - written)
             return UNUSUAL;
-        span *const found = spans + lifted++;
+        span *const found = spans + lifted;
+        float *const before = into.value;
+        const uint8_t *const after = rows(&into, inside, found);
+        if (!after) {
+            if (!any)
+                return UNUSUAL;
+            into.value = before;
+            continue;
+        }
+        lifted++;
         found->begin = at - text;
+        found->end = after - text;
         memcpy(outline + written, copied, (size_t)(at - copied));
         written += at - copied;
         memcpy(outline + written, "null", 4);
         written += 4;
-        if (!(at = rows(&into, inside, found)))
-            return UNUSUAL;
-        found->end = at - text;
-        copied = at;
+        copied = at = after;
     }
     if (lifted) {
         if (end - copied > n_outline - written)

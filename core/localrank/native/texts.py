@@ -47,7 +47,7 @@ class Numbers(NamedTuple):
 
 
 def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numbers | None:
-    """Lift every array of numbers that is a member of this name; ``None`` if the text is unusual.
+    """Lift every array of numbers that is a member of this name, or of any if it is empty; ``None`` if the text is unusual.
 
     In the parsed outline, each lifted array is a null member of that name; they are in the order of `spans`. A text
     with more than ``numbers`` numbers or ``arrays`` arrays is unusual.

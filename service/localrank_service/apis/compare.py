@@ -42,7 +42,7 @@ COMPARE = (
         for member in RERANK
         if member.name
         not in {
-            *("model", "contract", "explain", "compare", "offset", "pin", "boost"),
+            *("model", "contract", "explain", "compare", "offset", "pin", "boost", "answer"),
             *("timeout_ms", "allow_degraded", "fallback_feature"),
         }
     ),

@@ -11,6 +11,7 @@ from functools import partial
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
 
+import numpy as np
 from starlette.requests import ClientDisconnect
 
 from localrank.errors import InvalidDocuments, LocalRankError
@@ -268,7 +269,8 @@ class Attempt:
         request = request_id if whole else f"{request_id}/{self._query}"
         if self.drawn is None:
             # Each page of a list would be interleaved by itself.
-            teams = self.api != "v2" and options.explain == "none" and not options.offset
+            whole_list = options.answer == "ranking" and not options.offset
+            teams = self.api != "v2" and options.explain == "none" and whole_list
             self.drawn = experiments.draw(model, options, request, teams=teams)
         if self.drawn is None:
             ranked = await self._rank(model, documents, options)
@@ -316,7 +318,8 @@ def rank_plainly(model: LiveModel, documents: Documents, options: Options, timin
     explanation = None
     if isinstance(asked, Cloud):
         timing("explain")
-        explanation = explain(model, asked, replace(ranking, order=by_rules.order), options)
+        order = by_rules.order if options.answer == "ranking" else np.arange(len(ranking.order))
+        explanation = explain(model, asked, replace(ranking, order=order), options)
         timing("")
     out_of_range = ranker.contract.out_of_range(documents.matrix)
     return Ranked(

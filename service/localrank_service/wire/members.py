@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.query import EXPLANATIONS, Limits
+from localrank_service.wire.query import ANSWERS, EXPLANATIONS, Limits
 from localrank_service.wire.text import checked, refuse
 
 if TYPE_CHECKING:
@@ -223,6 +223,12 @@ SHARED = {
                 Kind("a text, a number, true, false or null", CELL, lambda one: type(one) in _SCALARS),
             ),
             "Values of features of the query, by name. The documents need not have these features then.",
+        ),
+        Member(
+            "answer",
+            one_of(ANSWERS),
+            "`scores` answers `scores`, one for each document in the order of the request, instead of `results`. Boosts are in "
+            "them; `pin`, `offset` and `top_n` are refused then.",
         ),
         Member(
             "contract",

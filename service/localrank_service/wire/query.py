@@ -27,6 +27,9 @@ _FLOAT32 = np.dtype(np.float32)
 
 Explain: TypeAlias = Literal["none", "route", "contributions"]
 EXPLANATIONS: tuple[Explain, ...] = ("none", "route", "contributions")
+#: What is answered: the ranking, or one score for each document in the order of the request.
+Wanted: TypeAlias = Literal["ranking", "scores"]
+ANSWERS: tuple[Wanted, ...] = ("ranking", "scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Options:
     pin: tuple[str | int, ...] = ()
     boost: Mapping[str, float] | None = None
     query_features: Mapping[str, Any] | None = None
+    answer: Wanted = "ranking"
 
     @property
     def in_query_string(self) -> bool:
@@ -262,6 +266,15 @@ def check_options(options: Options) -> None:
             f"compare: expected explain to be contributions, found {options.explain}",
             pointer=pointer("compare"),
         )
+    if options.answer == "scores":
+        for name, value in (("pin", options.pin), ("offset", options.offset), ("top_n", options.top_n)):
+            if value:
+                raise Problem(
+                    422,
+                    f"{name} cannot be used with answer as scores, which are those of all documents in the order of the "
+                    "request",
+                    pointer=pointer(name),
+                )
 
 
 def check_contract(sent: str | None, contract: FeatureContract) -> None:

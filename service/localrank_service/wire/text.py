@@ -129,13 +129,13 @@ class Text(NamedTuple):
             _refuse_twice(self.content)
         return found
 
-    def members(self) -> dict[str, Text]:
-        """Return the members of an object by name."""
-        found = _cut(self, single=_MOST_NAMES)
-        if found.elements > _MOST_NAMES:
+    def members(self, most: int = _MOST_NAMES) -> dict[str, Text]:
+        """Return the members of an object by name, if they are not more than ``most``."""
+        found = _cut(self, single=most)
+        if found.elements > most:
             name = self.at.removeprefix("/") or "the body"
             raise Problem(
-                422, f"{name} has {found.elements} members; expected at most {_MOST_NAMES}", pointer=self.at
+                422, f"{name} has {found.elements} members; expected at most {most}", pointer=self.at
             )
         members: dict[str, Text] = {}
         for begin, end, _, _, _, colon in found.runs.tolist():

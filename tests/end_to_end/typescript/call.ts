@@ -5,12 +5,13 @@ import createClient from "openapi-fetch";
 
 import type { components, paths } from "./described.js";
 
-type Answer = components["schemas"]["RerankAnswer"];
+type Answer = components["schemas"]["RankingOrScores"];
 
 const [url, text] = process.argv.slice(2) as [string, string];
 const rows: number[][] = JSON.parse(text);
 const client = createClient<paths>({ baseUrl: url });
-const pairs = (answer: Answer | undefined) => answer?.results.map((one) => [one.id, one.score]);
+const pairs = (answer: Answer | undefined) =>
+  answer !== undefined && "results" in answer ? answer.results.map((one) => [one.id, one.score]) : [];
 
 const byColumn = await client.POST("/v1/rerank", {
   body: { model: "demo", ids: ["d1", "d2", "d3"], features: rows, top_n: 2 },

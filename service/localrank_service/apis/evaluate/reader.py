@@ -39,7 +39,8 @@ JUDGED = (
     *(
         member
         for member in RERANK
-        if member.name in {"query_id", "query_features", "feature_names", "documents", "ids", "features"}
+        if member.name
+        in {"query_id", "query_features", "feature_names", "documents", "ids", "features", "columns"}
     ),
     Member(
         "labels",

@@ -46,6 +46,7 @@ OPTIONS = (
     "pin",
     "boost",
     "query_features",
+    "answer",
     "explain",
     "compare",
     "contract",

@@ -8,15 +8,18 @@ its rows are packed run by run (`localrank_service.wire.numbers`).
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import orjson
 
 from localrank.native.texts import RUN_VALUES
+from localrank_service.apis.rerank.columns import merged, of_plain, plain_columns, read_columns
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.answer import results, route_members, warnings_of
 from localrank_service.wire.members import (
+    CELL,
     FEATURES,
     ID,
     ROW,
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
     *shared("model", "query_id", "session_id", "top_n", "offset", "pin", "boost"),
-    *shared("query_features", "explain", "compare", "contract"),
+    *shared("query_features", "answer", "explain", "compare", "contract"),
     Member(
         "feature_names",
         Kind("a list of texts", {"type": "array", "items": {"type": "string"}}),
@@ -83,7 +86,7 @@ RERANK = (
     Member(
         "ids",
         Kind("a list of texts or integers", {"type": "array", "items": ID.schema}),
-        "One per row of `features`; they may repeat.",
+        "One per row of `features`, or per value of a column; they may repeat.",
     ),
     Member(
         "features",
@@ -92,6 +95,16 @@ RERANK = (
             {"type": "array", "items": ROW},
         ),
         "One row per document.",
+        nullable=False,
+    ),
+    Member(
+        "columns",
+        Kind(
+            "an object of lists and values",
+            {"type": "object", "additionalProperties": {"anyOf": [ROW, CELL]}},
+        ),
+        "Instead of rows: by the name of each feature of the documents a list with one value per document, by the name of a "
+        "feature of the query one value.",
         nullable=False,
     ),
     *shared("timeout_ms", "allow_degraded"),
@@ -103,7 +116,7 @@ RERANK = (
     ),
 )
 
-_FORMS = ("documents", "features")
+_FORMS = ("documents", "features", "columns")
 #: Members that may be large: they are parsed when the documents are read.
 _LARGE = frozenset({*_FORMS, "feature_names", "ids"})
 _IDS = frozenset({str, int})
@@ -125,12 +138,16 @@ def encode(ranked: Ranked, timing: Stopwatch, request_id: str, most_warnings: in
     """Return the answer; its timings are added last."""
     part = ranked.experiment
     timing("encode")
-    listed = results(ranked)
+    answered: dict[str, Any] = (
+        {"scores": ranked.ranking.scores.tolist()}
+        if ranked.options.answer == "scores"
+        else {"results": orjson.Fragment(results(ranked))}
+    )
     answer = {
         "request_id": request_id,
         "model": ranked.name,
         "version": ranked.version,
-        "results": orjson.Fragment(listed),
+        **answered,
         "route": route_members(ranked.ranking.route),
         "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
         "warnings": warnings_of(ranked, most_warnings),
@@ -156,6 +173,8 @@ class JsonQuery:
     def read(cls, body: bytes, limits: Limits) -> Self:
         """Check everything that needs no model."""
         members = plain_members(body, limits, described=cls.described)
+        if members is None and b'"columns"' in body:
+            members = plain_columns(body, limits)
         if members is None or members.get("return_documents"):
             return cls(body, members_of(body, cls.table, limits), limits, plain=False)
         if not members.keys() <= cls.table.keys():
@@ -183,18 +202,26 @@ class JsonQuery:
             pin=tuple(members.get("pin") or ()),
             boost=members.get("boost"),
             query_features=members.get("query_features"),
+            answer=members.get("answer") or "ranking",
         )
         check_options(self.options)
-        if ("documents" in members) == ("features" in members):
-            found = " and ".join(_FORMS) if "features" in members else "none of them"
+        given = [name for name in _FORMS if name in members]
+        if len(given) != 1:
+            found = " and ".join(given) or "none of them"
             raise Problem(422, f"expected one of {', '.join(_FORMS)}; found {found}", pointer="")
-        self.form = "documents" if "documents" in members else "features"
+        [self.form] = given
         if "ids" in members and self.form == "documents":
             raise Problem(
                 422,
                 "ids: expected an id in each document, or a list of ids beside features; found a list beside "
                 "documents",
                 pointer="/ids",
+            )
+        if "feature_names" in members and self.form == "columns":
+            raise Problem(
+                422,
+                "feature_names: expected beside features or documents, found beside columns, which have names",
+                pointer="/feature_names",
             )
 
     @property
@@ -211,6 +238,8 @@ class JsonQuery:
         return found
 
     def _documents(self, contract: FeatureContract) -> Documents:
+        if self.form == "columns":
+            return self._of_columns(contract)
         names = self._feature_names() if "feature_names" in self._members else None
         gap = None if self.options.query_features is None else AbsentColumns.of(contract, names)
         if names is not None and gap is not None:
@@ -240,6 +269,32 @@ class JsonQuery:
             self._ids(len(matrix)),
             in_model_order(locate, columns),
             dict.fromkeys(extra, len(matrix)),
+        )
+
+    def _of_columns(self, contract: FeatureContract) -> Documents:
+        """Return the documents of columns; their bare values become features of the query."""
+        found = of_plain(self._members["columns"], contract, self._limits) if self._plain else None
+        if found is None:
+            # They do not fit, or are not plain: find out where.
+            self._members, self._plain = members_of(self._body, self.table, self._limits), False
+            ids = self._members.get("ids")
+            n_ids = Elements(ids).count if isinstance(ids, Text) and ids.kind == "[" else None
+            found = read_columns(self._members["columns"], contract, self._limits, n_ids)
+        if len(found.unknown) > _MOST_IGNORED:
+            raise _too_many_unknown("the columns", "/columns")
+        if found.of_query:
+            stated = merged(found.of_query, self.options.query_features, contract)
+            self.options = replace(self.options, query_features=stated)
+        n_docs, names = len(found.matrix), contract.names
+
+        def locate(document: int, feature: int | None) -> str:
+            return "/columns" if feature is None else pointer("columns", names[feature], document)
+
+        return Documents(
+            found.matrix,
+            self._ids(n_docs),
+            locate,
+            dict.fromkeys(found.unknown, n_docs) if n_docs else {},
         )
 
     def _of_plain(
@@ -290,11 +345,9 @@ class JsonQuery:
             if features.keys() != contract.positions.keys():
                 ignored.update(self._unknown(features, position, contract))
                 if len(ignored) > _MOST_IGNORED:
-                    raise Problem(
-                        413,
-                        f"the documents name more than {_MOST_IGNORED} features that the model does not know, "
-                        f"the limit of this server; documents[{position}] passes it",
-                        pointer=pointer("documents", position, "features"),
+                    passes = f"; documents[{position}] passes it"
+                    raise _too_many_unknown(
+                        "the documents", pointer("documents", position, "features"), passes
                     )
             return list(map(features.get, order))
 
@@ -414,6 +467,11 @@ def _in_row(document: int, column: int | None) -> str:
 
 def _in_matrix(document: int, column: int | None) -> str:
     return pointer("features", document) if column is None else pointer("features", document, column)
+
+
+def _too_many_unknown(which: str, at: str, passes: str = "") -> Problem:
+    said = f"{which} name more than {_MOST_IGNORED} features that the model does not know, the limit of this server"
+    return Problem(413, said + passes, pointer=at)
 
 
 def _refuse_id(found: Any, position: int, at: str) -> NoReturn:

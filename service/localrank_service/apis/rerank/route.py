@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
-from localrank_service.apis.openapi import BODY, KEY, MODEL, NAMED, ROWS, operation, options_of, request_of
+from localrank_service.apis.openapi import (
+    BODY,
+    KEY,
+    MODEL,
+    NAMED,
+    ROWS,
+    Schema,
+    operation,
+    options_of,
+    request_of,
+)
 from localrank_service.apis.rerank import npy, reader
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.body import media_type, read_body
@@ -21,6 +31,11 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=DirectRoute)
 
+
+def _without(*names: str) -> dict[str, Any]:
+    return {"not": {"anyOf": [{"required": [name]} for name in names]}}
+
+
 _REQUEST = request_of(
     "RerankRequest",
     RERANK,
@@ -33,14 +48,28 @@ _REQUEST = request_of(
             "documents": [{"id": "d1", "features": ROWS[0]}, {"id": "d2", "features": NAMED}],
         },
         {"model": "demo", "ids": ["d1", "d2"], "features": ROWS},
+        {
+            "model": "demo",
+            "answer": "scores",
+            "columns": {name: list(of) for name, of in zip(NAMED, zip(*ROWS, strict=True), strict=True)},
+        },
     ],
-    # Exactly one of `documents` and `features`. Not by `oneOf`: if alternatives differ only in required members, client
-    # generators make an untyped body. Generators ignore conditions.
+    # Exactly one of `documents`, `features` and `columns`. Not by `oneOf`: if alternatives differ only in required members,
+    # client generators make an untyped body. Generators ignore conditions.
     **{
         "if": {"required": ["documents"]},
-        "then": {"not": {"anyOf": [{"required": [other]} for other in ("ids", "features")]}},
-        "else": {"required": ["features"]},
+        "then": _without("ids", "features", "columns"),
+        "else": {
+            "if": {"required": ["columns"]},
+            "then": _without("features", "feature_names"),
+            "else": {"required": ["features"]},
+        },
     },
+)
+_ANSWER = Schema(
+    "RankingOrScores",
+    {"anyOf": [{"$ref": f"#/components/schemas/{one}"} for one in ("RerankAnswer", "ScoresAnswer")]},
+    ("RerankAnswer", "ScoresAnswer"),
 )
 _ARRAY = {
     "type": "string",
@@ -56,7 +85,7 @@ _MEDIA_TYPES = (_JSON, npy.MEDIA_TYPE)
 
 @router.post("/v1/rerank")
 @operation(
-    "RerankAnswer",
+    _ANSWER,
     {*KEY, *BODY, *MODEL, 409, 504},
     reads=_REQUEST,
     parameters=options_of(RERANK, npy.OPTIONS, npy.MEDIA_TYPE),
