@@ -103,7 +103,8 @@ def test_files_of_scores_and_runs_are_matched_to_their_documents(tmp_path: Path)
 
 def test_what_is_no_column_and_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("1\n2\n")
-    (tmp_path / "words.txt").write_text("one\n")
+    (tmp_path / "words.txt").write_text("1\n\none\n")
+    (tmp_path / "scores.parquet").write_bytes(b"PAR1\xff\xfe")
 
     for text, said in (
         (
@@ -113,8 +114,9 @@ def test_what_is_no_column_and_no_file_is_refused(tmp_path: Path) -> None:
         (str(tmp_path / "short.txt"), "expected a finite number for each of 400 documents, found 2 numbers"),
         (
             str(tmp_path / "words.txt"),
-            "expected a TREC run or a number on each line, found could not convert",
+            "words.txt:3: expected a TREC run or a number on each line, found could not convert",
         ),
+        (str(tmp_path / "scores.parquet"), "expected a TREC run or a number on each line, found a file that is no text"),
     ):
         with pytest.raises(InvalidData) as refused:
             with_present(judged(), text)

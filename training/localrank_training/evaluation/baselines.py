@@ -162,17 +162,26 @@ def _untied(values: Vector) -> Vector:
 
 def _from_file(queries: QuerySet, path: Path) -> Vector:
     """Read a TREC run, or one number for each document in the order of the input."""
+    scores: list[float] = []
+    number = 0
     try:
         with path.open(encoding="utf-8") as file:
-            lines = file.readline().split()
-            if len(lines) != 1:
-                return scores_of(queries, read_run(path))
-            file.seek(0)
-            scores = np.array([float(line) for line in file if line.strip()])
+            for number, line in enumerate(file, 1):
+                words = line.split()
+                if number == 1 and len(words) != 1:
+                    return scores_of(queries, read_run(path))
+                scores += [float(line)] if words else []
+    except UnicodeDecodeError:
+        raise InvalidData(
+            f"{path}: expected a TREC run or a number on each line, found a file that is no text (a column of the data is named by "
+            "its name)"
+        ) from None
     except (OSError, ValueError) as error:
-        raise InvalidData(f"{path}: expected a TREC run or a number on each line, found {error}") from None
+        raise InvalidData(
+            f"{path}:{number}: expected a TREC run or a number on each line, found {error}"
+        ) from None
     if len(scores) != queries.n_docs or not np.isfinite(scores).all():
         raise InvalidData(
             f"{path}: expected a finite number for each of {queries.n_docs} documents, found {len(scores)} numbers"
         )
-    return scores[queries.lines]
+    return np.array(scores)[queries.lines]

@@ -119,6 +119,10 @@ def propensities_of(text: str, counted: Tally | None) -> Propensities:
         return fit(counted)
     if (match := _POWER.fullmatch(text)) is not None:
         return from_power(float(match["eta"]), _PLACES)
+    if text.startswith("power:"):
+        raise InvalidData(
+            f"--propensities {text}: expected a number of at least 0 after 'power:', found {text.removeprefix('power:')!r}"
+        )
     try:
         members = json.loads(read_plain(Path(text), _LARGEST))
     except OSError as error:

@@ -256,6 +256,7 @@ def _log_of(table: Any, names: Names, where: str) -> ClickLog:
         raise InvalidData(
             f"{where}: row {row + 1}, column {names.position!r}: expected a place counted from 1, or nothing, found {places[row]:g}"
         )
+    clicked = _clicked(table, names.clicked, where)[shown]
     table, places = table.filter(pa.array(shown)), places[shown].astype(np.int64)
     if not len(places):
         raise InvalidData(f"{where}: expected documents with a place in {names.position!r}, found none")
@@ -271,7 +272,7 @@ def _log_of(table: Any, names: Names, where: str) -> ClickLog:
         queries,
         _lists(queries, places, None if names.list is None else _texts(table, names.list, where)),
         places,
-        _clicked(table, names.clicked, where),
+        clicked,
         None if names.id is None else _texts(table, names.id, where),
         int((~shown).sum()),
     )
@@ -301,7 +302,7 @@ def _clicked(table: Any, name: str, where: str) -> Bits:
     wrong = np.flatnonzero(values < 0)
     if len(wrong):
         raise InvalidData(
-            f"{where}: column {name!r}: expected 1 and 0, or a number of clicks, found {values[wrong[0]]:g}"
+            f"{where}: row {wrong[0] + 1}, column {name!r}: expected 1 and 0, or a number of clicks, found {values[wrong[0]]:g}"
         )
     clicked: Bits = values > 0
     return clicked
