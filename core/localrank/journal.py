@@ -34,11 +34,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank.features.feature import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from localrank.arrays import Array
+    from localrank.features.contract import FeatureContract
 
     Buffer: TypeAlias = bytes | memoryview
 
@@ -232,12 +234,12 @@ class Logged:
 
     Attributes:
         files: in the order given; those of a folder from the oldest to the newest.
-        names: of the features, by the digest of their contract, as far as a pass has met them.
+        features: by the digest of their contract, as far as a pass has met them.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self.files: list[Path] = []
-        self.names: dict[str, tuple[str, ...]] = {}
+        self.features: dict[str, tuple[Feature, ...]] = {}
         #: What the last pass over each kind of records has found.
         self._passes = {kind: _Pass() for kind in ("impression", "feedback")}
         self._named: set[Path] = set()
@@ -314,12 +316,33 @@ class Logged:
 
     def _learn(self, members: Mapping[str, Any]) -> None:
         digest, names = members.get("contract"), members.get("names")
+        categories, of_query = members.get("categories", {}), members.get("of_query", [])
         if (
             isinstance(digest, str)
             and isinstance(names, list)
-            and all(isinstance(name, str) for name in names)
+            and isinstance(categories, dict)
+            and all(map(_are_texts, (names, of_query, *categories.values())))
         ):
-            self.names[digest] = tuple(names)
+            self.features[digest] = tuple(
+                Feature(
+                    name,
+                    kind="category" if name in categories else "number",
+                    values=tuple(categories.get(name, ())),
+                    scope="query" if name in of_query else "document",
+                )
+                for name in names
+            )
+
+
+def _are_texts(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(one, str) for one in found)
+
+
+def contract_members(contract: FeatureContract) -> dict[str, Any]:
+    """Return the record that says what the features of a contract are, once for each file."""
+    members = contract.to_json()
+    kept = {str(name): members[name] for name in ("names", "categories", "of_query") if name in members}
+    return {"kind": "contract", "contract": contract.digest} | kept
 
 
 def _is_impression(record: Record) -> bool:

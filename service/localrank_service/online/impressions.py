@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import orjson
 
-from localrank.journal import frame, size_of
+from localrank.journal import contract_members, frame, size_of
 from localrank_service.online.files import total_bytes
 from localrank_service.wire.answer import route_members
 
@@ -322,10 +322,8 @@ def _size(ranked: Ranked) -> int:
 
 
 def _names(contract: FeatureContract) -> list[Buffer]:
-    """Return the frame that says what the features of a contract are called."""
-    return frame(
-        orjson.dumps({"kind": "contract", "contract": contract.digest, "names": list(contract.names)})
-    )
+    """Return the frame that says what the features of a contract are."""
+    return frame(orjson.dumps(contract_members(contract)))
 
 
 def _shown(record: _Shown) -> list[Buffer]:

@@ -71,7 +71,10 @@ async def test_an_impression_has_all_that_it_takes_to_learn_from_it(
     assert [one["score"] for one in answer["results"]] == one["scores"][one["order"][:2]].tolist()
     assert ["a", 2, "c"] == one["ids"]
     assert (answer["route"], None, None) == (one["route"], one["degraded"], one["experiment"])
-    assert {tiny_model.ranker.contract.digest: tiny_model.ranker.contract.names} == logged.names
+    contract = tiny_model.ranker.contract
+    assert {contract.digest: contract.names} == {
+        digest: tuple(one.name for one in features) for digest, features in logged.features.items()
+    }
 
 
 async def test_every_wire_is_logged_and_no_key(connect: Any, tiny_model: LiveModel, tmp_path: Path) -> None:
@@ -286,7 +289,7 @@ async def test_a_full_disk_loses_records_and_nothing_else(
     logged = Logged([tmp_path])
     assert 1 == len(list(logged.impressions()))
     assert 0 == logged.damaged
-    assert 1 == len(logged.names)
+    assert 1 == len(logged.features)
 
 
 async def test_a_folder_that_cannot_be_written_loses_records_and_nothing_else(
@@ -396,7 +399,7 @@ async def test_a_record_larger_than_a_file_is_lost_and_the_others_are_written(
     logged = Logged([tmp_path])
     assert [0, 1] == [one["query"] for one in logged.impressions()]
     assert (2, 1) == (log.state()["logged"], log.state()["lost"])
-    assert 1 == len(logged.names)
+    assert 1 == len(logged.features)
     assert [] == caplog.messages
 
 

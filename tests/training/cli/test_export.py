@@ -53,6 +53,10 @@ def exported(**counts: Any) -> ExportedClicks:
             {"unplaced": 1},
             "1 click on documents that were not shown, whose place cannot be corrected: left out",
         ),
+        (
+            {"unseen": 2},
+            "2 values of categories that the model did not know, which the log does not hold: missing",
+        ),
         ({"damaged": 4}, "4 records that cannot be read: left out"),
         ({"torn": 1}, "1 file cut off in the middle of a record, as after a crash"),
         (
@@ -83,8 +87,8 @@ def test_the_command_that_reads_csv_is_shown(
 
 def test_every_count_is_in_the_json() -> None:
     counts = ("impressions", "repeated", "unjudged", "degraded", "events", "repeated_events", "unmatched")
-    more = ("unplaced", "clicks", "grades")
-    numbers = dict(zip((*counts, *more), range(10, 20), strict=True))
+    more = ("unplaced", "clicks", "grades", "unseen")
+    numbers = dict(zip((*counts, *more), range(10, 21), strict=True))
     ratios = Propensities(np.array([1.0, 0.5]), 2, "em")
 
     found = _figures(ExportedClicks(Joined(queries(2, 5), **numbers), ratios, 7, 8, (Path("a"),)), "out.csv")

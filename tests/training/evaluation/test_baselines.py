@@ -116,7 +116,10 @@ def test_what_is_no_column_and_no_file_is_refused(tmp_path: Path) -> None:
             str(tmp_path / "words.txt"),
             "words.txt:3: expected a TREC run or a number on each line, found could not convert",
         ),
-        (str(tmp_path / "scores.parquet"), "expected a TREC run or a number on each line, found a file that is no text"),
+        (
+            str(tmp_path / "scores.parquet"),
+            "expected a TREC run or a number on each line, found a file that is no text",
+        ),
     ):
         with pytest.raises(InvalidData) as refused:
             with_present(judged(), text)

@@ -15,6 +15,7 @@ import typer
 from localrank.commands.output import print_json
 from localrank_training.cli.arguments import Overwrite
 from localrank_training.cli.output import AsJson, given
+from localrank_training.data.tables import Columns
 
 if TYPE_CHECKING:
     from localrank_training.data.clicks.export import ExportedClicks
@@ -145,6 +146,7 @@ def _figures(done: ExportedClicks, out: str) -> dict[str, Any]:
         "unplaced",
         "clicks",
         "grades",
+        "unseen",
     )
     return {
         "out": out,
@@ -179,6 +181,11 @@ def _print(done: ExportedClicks, out: str) -> None:
             "click",
             "on documents that were not shown, whose place cannot be corrected: left out",
         ),
+        (
+            joined.unseen,
+            "value",
+            "of categories that the model did not know, which the log does not hold: missing",
+        ),
         (done.damaged, "record", "that cannot be read: left out"),
         (done.torn, "file", "cut off in the middle of a record, as after a crash"),
         (len(done.foreign), "file", "with a name like files of the log but other content: left out"),
@@ -193,6 +200,15 @@ def _print(done: ExportedClicks, out: str) -> None:
                 f"  places after {done.propensities.known} could not be compared; they get the propensity of "
                 "that place"
             )
-    if Path(out).suffix == ".csv":
-        weight = "" if queries.weights is None else "--weight weight "
-        typer.echo(f"  train with: localrank train {shlex.quote(out)} {weight}--position position")
+    is_csv = Path(out).suffix == ".csv"
+    of_query = [one.name for one in queries.features if one.scope == "query"]
+    # A column of CSV that holds only numbers is read as numbers.
+    categories = [one.name for one in queries.features if is_csv and one.kind == "category"]
+    if is_csv or of_query:
+        told = Columns(
+            weight="weight" if is_csv and queries.weights is not None else None,
+            position="position" if is_csv else None,
+            category=tuple(categories),
+            query_feature=tuple(of_query),
+        )
+        typer.echo(f"  train with: localrank train {shlex.quote(out)}{told.options()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -303,6 +304,43 @@ def test_csv_has_a_row_for_each_document(log: Log) -> None:
         "1.0,r1,1.0,1,2.0,3.0",
         "2.0,r1,1.0,,0.5,",
     ] == weighted.read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_categories_of_several_versions_are_written_as_values(
+    name: str, log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each version has its own codes; a value that none knew is missing, as is no value."""
+    for contract, values in (("v1", ["42", "nike"]), ("v2", ["nike", "42", "kobo"])):
+        log._write(
+            {
+                "kind": "contract",
+                "contract": contract,
+                "names": ["brand", "segment"],
+                "categories": {"brand": values},
+                "of_query": ["segment"],
+            }
+        )
+    log.show("r1", [0, 1], contract="v1", features=np.array([[0, 7], [1, 7]], "<f4"))
+    log.show("r2", [0, 1], contract="v2", features=np.array([[1, 8], [2, 8]], "<f4"))
+    log.show("r3", [0, 1, 2], contract="v2", features=np.array([[3, 8], [np.nan, 8], [0, 8]], "<f4"))
+    for request in ("r1", "r2", "r3"):
+        log.say(request, id="d0", click=True)
+    out = log.folder / name
+
+    assert 0 == main(["data", "export", str(log.folder), "--out", str(out)])
+
+    said = capsys.readouterr().out
+    assert "1 value of categories that the model did not know, which the log does not hold: missing" in said
+    told = re.search(r"train with: localrank train \S+ (.*)", said)
+    assert told is not None
+    columns = Columns(category=("brand",), query_feature=("segment",), position="position")
+    assert told[1] == columns.options().strip() or name.endswith(".parquet")
+    queries = read([str(out)], columns=columns)
+    brand, segment = (queries.features[queries.feature_names.index(one)] for one in ("brand", "segment"))
+    codes = queries.documents[:, queries.feature_names.index("brand")].tolist()
+    assert ["42", "nike", "42", "kobo", None, None, "nike"] == [brand.value_of(code) for code in codes]
+    assert ("category", "query") == (brand.kind, segment.scope)
 
 
 def test_what_is_asked_for_reaches_the_queries(log: Log) -> None:

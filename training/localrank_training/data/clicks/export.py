@@ -20,6 +20,7 @@ from localrank_training.data.writing import format_of, write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from localrank.features.feature import Feature
     from localrank_training.data.clicks.joining import Rest, Which
     from localrank_training.data.clicks.propensities import Tally
     from localrank_training.data.queries import QuerySet
@@ -134,8 +135,14 @@ def propensities_of(text: str, counted: Tally | None) -> Propensities:
     return Propensities.from_json(members if isinstance(members, dict) else {}, text)
 
 
+def _cell(feature: Feature, value: float) -> str:
+    if value != value:  # noqa: PLR0124 - a missing value
+        return ""
+    return repr(value) if feature.kind == "number" else feature.values[int(value)]
+
+
 def _write_csv(queries: QuerySet, out: Path, *, overwrite: bool) -> None:
-    names = queries.feature_names
+    names, features = queries.feature_names, queries.features
     if taken := sorted(set(COLUMNS) & set(names)):
         raise InvalidData(
             f"{out}: the feature {taken[0]!r} has the name of a CSV column that is needed for something else; "
@@ -155,7 +162,10 @@ def _write_csv(queries: QuerySet, out: Path, *, overwrite: bool) -> None:
                 span = queries.span(query)
                 for row in range(span.start, span.stop):
                     place = 0 if positions is None else int(positions[row])
-                    cells = ["" if cell != cell else repr(cell) for cell in queries.documents[row].tolist()]  # noqa: PLR0124
+                    cells = [
+                        _cell(one, value)
+                        for one, value in zip(features, queries.documents[row].tolist(), strict=True)
+                    ]
                     lines.writerow([repr(float(queries.labels[row])), query_id, *weight, place or "", *cells])
         draft.replace(out)
     except OSError as error:

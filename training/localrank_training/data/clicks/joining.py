@@ -16,12 +16,13 @@ greater ``max weight`` has less bias and more variance.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank.features.feature import Feature, special
 from localrank_training.data.clicks.propensities import Tally
 from localrank_training.data.queries import QuerySet, default_names
 
@@ -73,6 +74,7 @@ class Joined:
         degraded: impressions that a cheaper ranking answered; they are used as any other.
         clicks: documents with a click and no grade.
         grades: documents with a grade.
+        unseen: values of categories that the model did not know, which the log does not hold; they are missing.
     """
 
     queries: QuerySet
@@ -86,6 +88,7 @@ class Joined:
     degraded: int = 0
     clicks: int = 0
     grades: int = 0
+    unseen: int = 0
 
 
 class _Key(NamedTuple):
@@ -274,7 +277,7 @@ def join(
             f"the log has {joined.impressions} impressions and {joined.events} events of feedback, but no "
             "judged query: expected an impression with a click or a grade, found none"
         )
-    joined.queries = parts.queries(weighted=propensities is not None)
+    joined.queries, joined.unseen = parts.queries(weighted=propensities is not None), parts.unseen
     return joined
 
 
@@ -301,12 +304,19 @@ def corrected(
 
 
 class _Parts:
-    """Judged queries as they are put together."""
+    """Judged queries as they are put together.
+
+    Versions may know other values of a category, so each of their codes gets one that is the same for all.
+    """
 
     def __init__(self, logged: Logged) -> None:
         self._logged = logged
         self._contract: str | None = None
-        self._names: tuple[str, ...] = ()
+        self._features: tuple[Feature, ...] = ()
+        #: Of each category its values in the order in which they were met, and the code of each of the contract's codes.
+        self._values: dict[int, dict[str, int]] = {}
+        self._codes: dict[int, Vector] = {}
+        self.unseen = 0
         self._ids: list[str] = []
         self._documents: list[Matrix] = []
         self._labels: list[float] = []
@@ -320,41 +330,63 @@ class _Parts:
         impression = judged.impression
         self._check(impression)
         self._ids.append(name)
-        self._documents.append(np.asarray(impression["features"][rows], np.float32))
+        self._documents.append(self._recoded(np.asarray(impression["features"][rows], np.float32)))
         self._labels += labels
         self._places += judged.places[rows].tolist()
         self._weights.append(weight)
         self.lengths.append(len(rows))
+
+    def _recoded(self, documents: Matrix) -> Matrix:
+        for at, codes in self._codes.items():
+            column = documents[:, at]
+            there = ~np.isnan(column)
+            documents[there, at] = codes[np.minimum(column[there], len(codes) - 1).astype(np.intp)]
+            self.unseen += int(np.isnan(documents[there, at]).sum())
+        return documents
 
     def _check(self, impression: dict[str, Any]) -> None:
         """Refuse other features than those before."""
         if impression["contract"] == self._contract:
             return
         width = impression["features"].shape[1]
-        names = self._logged.names.get(impression["contract"], default_names(width))
-        if self._contract is not None and names != self._names:
+        features = self._logged.features.get(
+            impression["contract"], tuple(map(Feature, default_names(width)))
+        )
+        if self._contract is not None and [(one.name, one.kind) for one in features] != [
+            (one.name, one.kind) for one in self._features
+        ]:
             raise InvalidData(
                 f"request {impression['request_id']!r} of model {impression['model']!r} has other features than those before: "
-                f"expected {len(self._names)} ({self._names[0]!r}, …), found {len(names)} ({names[0]!r}, …); export one "
-                "model at a time: --model NAME"
+                f"expected {len(self._features)} ({self._features[0].name!r}, …), found {len(features)} "
+                f"({features[0].name!r}, …); export one model at a time: --model NAME"
             )
-        if width != len(names):
+        if width != len(features):
             raise InvalidData(
-                f"request {impression['request_id']!r}: expected {len(names)} features, found {width}"
+                f"request {impression['request_id']!r}: expected {len(features)} features, found {width}"
             )
-        self._contract, self._names = impression["contract"], names
+        self._contract, self._features = impression["contract"], features
+        for at, one in enumerate(features):
+            if one.kind == "category":
+                known = self._values.setdefault(at, {})
+                self._codes[at] = np.array(
+                    [*(known.setdefault(value, len(known)) for value in one.values), np.nan]
+                )
 
     def queries(self, *, weighted: bool) -> QuerySet:
         labels: Vector = np.array(self._labels, np.float64)
+        features = [
+            replace(one, values=tuple(self._values.get(at, ()))) for at, one in enumerate(self._features)
+        ]
         return QuerySet(
             documents=np.ascontiguousarray(np.concatenate(self._documents)),
             labels=labels,
             offsets=np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64),
             query_ids=tuple(self._ids),
-            feature_names=self._names,
+            feature_names=tuple(one.name for one in features),
             lines=np.arange(len(labels)),
             weights=np.array(self._weights) if weighted else None,
             positions=np.array(self._places, np.int64),
+            special=special(features),
         )
 
 
