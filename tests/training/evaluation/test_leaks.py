@@ -13,8 +13,8 @@ from localrank.errors import ArtifactNotFound
 from localrank.metrics import measure
 from localrank.registry.versions import Registry
 from localrank_training import read_table
-from localrank_training.advice.assessment import assess
 from localrank_training.evaluation.leaks import leaks_of, suspicion
+from localrank_training.report.assessment import assess
 
 if TYPE_CHECKING:
     from pathlib import Path

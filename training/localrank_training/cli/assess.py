@@ -36,9 +36,9 @@ def assess(
       localrank assess log.csv --query-feature segment --baseline position --position place
       localrank assess data/train.txt --report assessment.html
     """
-    from localrank_training.advice.assessment import assess as assess_queries
     from localrank_training.data.inspection import inspect
     from localrank_training.parallel.processes import available_cores
+    from localrank_training.report.assessment import assess as assess_queries
     from localrank_training.report.terminal import of_assessment, show
 
     if not budget > 0:

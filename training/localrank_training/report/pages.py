@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.metrics import Measured
-    from localrank_training.advice.assessment import Assessment
     from localrank_training.data.inspection import Inspection
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.evaluation.evaluating import Evaluation
+    from localrank_training.report.assessment import Assessment
     from localrank_training.report.figures import Sides
     from localrank_training.report.html import Part
     from localrank_training.run.tune import Effect, Tuned

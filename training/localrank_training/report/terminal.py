@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from localrank.metrics import Convention, Measured
-    from localrank_training.advice.assessment import Assessment
     from localrank_training.data.inspection import Inspection
     from localrank_training.evaluation.baselines import AgainstBaseline
     from localrank_training.evaluation.comparisons import Comparison
     from localrank_training.evaluation.evaluating import Evaluation
     from localrank_training.evaluation.leaks import Leaks
+    from localrank_training.report.assessment import Assessment
     from localrank_training.report.figures import BlendReport, Sides, TrainingReport
     from localrank_training.run.blended import Localised
     from localrank_training.run.tables import TablesTrial

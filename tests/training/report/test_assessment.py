@@ -9,12 +9,12 @@ import pytest
 from localrank.__main__ import main
 from localrank.errors import InvalidData
 from localrank.metrics import Judgements
-from localrank_training.advice.assessment import affordable, assess
 from localrank_training.advice.helping import FEWEST
 from localrank_training.data.queries import concatenated
 from localrank_training.data.reading import read
 from localrank_training.learners.blend import MEMBERS, Blend
 from localrank_training.learners.budget import FitPlan, plan_fits
+from localrank_training.report.assessment import affordable, assess
 from localrank_training.settings.config import TrainingConfig
 from tests.training.kinds import two_kinds
 
