@@ -52,6 +52,8 @@ def print_version(
         facts.append(("categories", _shortly([f"{one.name} ({len(one.values)})" for one in found])))
     if contract.of_query:
         facts.append(("of the query", _shortly([contract.names[at] for at in contract.of_query])))
+    if directed := [one for one in contract.features if one.monotone]:
+        facts.append(("monotone", _shortly([f"{one.name} {one.monotone:+d}" for one in directed])))
     if baseline := manifest.metrics.get("baseline"):
         facts.append(("baseline", baseline["sentence"]))
     width = max(len(name) for name, _ in facts)

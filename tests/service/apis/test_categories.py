@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 FEATURES = (
-    Feature("price"),
+    Feature("price", monotone=-1),
     Feature("brand", "category", ("nike", "7", "true", 'kö\u00dfo "x"')),
     Feature("hour", scope="query"),
     Feature("segment", "category", ("mobile", "desk"), "query"),
@@ -525,6 +525,7 @@ async def test_the_schema_lists_values_codes_and_scopes_and_its_example_is_answe
     assert {value: code for code, value in enumerate(FEATURES[1].values)} == brand["x-codes"]
     assert (4, "category") == (brand["x-code-of-others"], brand["x-kind"])
     assert ["query", "query", None] == [one.get("x-scope") for one in (hour, segment, price)]
+    assert [-1, None] == [one.get("x-monotone") for one in (price, hour)]
     assert ["hour", "segment"] == list(schema["properties"]["query_features"]["properties"])
     assert ["price", "age"] == schema["$defs"]["named"]["required"] or not schema["$defs"]["named"][
         "required"

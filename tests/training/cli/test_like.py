@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ from localrank.artifact import read_manifest
 from localrank.errors import InvalidConfiguration
 from localrank.registry.versions import Registry
 from localrank_training.data.tables import Columns
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMED = ["--label", "grade", "--qid", "query", "--ignore", "old,url"]
 
@@ -56,6 +53,40 @@ def test_a_new_file_needs_no_options(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ("a", "b") == manifests[1].contract.names
     first, third = (one.source["data"]["training"]["fingerprint"] for one in (manifests[0], manifests[2]))
     assert first == third
+
+
+def test_directions_of_features_are_kept_shown_and_remembered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, models = write(tmp_path / "judged.csv", 0), str(tmp_path / "models")
+    common = ["--name", "web", "--models-dir", models]
+    rules = ["--monotone", "a=-1", "--monotone", "b=+1", "--learner", "linear"]
+
+    assert 0 == main(["train", data, *common, *NAMED, *rules])
+    assert 0 == main(["train", "--like", "web@1", *common])
+    capsys.readouterr()
+    assert 0 == main(["models", "show", "web@2", "--models-dir", models])
+
+    assert "monotone        a -1, b +1" in capsys.readouterr().out
+    manifest = read_manifest(Registry(Path(models)).resolve("web@2").path)
+    assert {"a": -1, "b": 1} == manifest.raw["contract"]["monotone"]
+    assert [-1, 1] == [one.monotone for one in manifest.contract.features]
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        (["a=2"], "expected FEATURE=+1 or FEATURE=-1, found 'a=2'"),
+        (["a"], "expected FEATURE=+1"),
+        (["a=+1", "a=-1"], "expected one direction of 'a'"),
+    ],
+)
+def test_a_direction_that_is_none_is_refused(
+    told: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main(["train", "none.csv", *(word for one in told for word in ("--monotone", one))])
+
+    assert named in capsys.readouterr().err
 
 
 def test_a_file_of_settings_says_what_the_columns_hold(tmp_path: Path) -> None:

@@ -32,6 +32,16 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; may be repeated."),
 ]
+Monotone = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--monotone",
+        metavar="FEATURE=+1|-1",
+        help="A feature whose larger values never lower a score (+1), or never raise one (-1), all else being alike; may be "
+        "repeated.",
+        show_default=False,
+    ),
+]
 Promote = Annotated[
     bool, typer.Option("--promote", help="Make the new version the champion, which the service uses.")
 ]
@@ -107,6 +117,24 @@ def spread(arguments: Sequence[str]) -> list[str]:
             waiting = None
     # Nothing follows the option, so that Typer says what is missing.
     return spread_out if waiting is None else [*spread_out, waiting]
+
+
+def directions(told: Sequence[str] | None) -> list[str]:
+    """Return the setting that ``--monotone`` stands for."""
+    from localrank_training.settings.config import value_text
+
+    found: dict[str, int] = {}
+    for text in told or ():
+        name, _, sign = text.rpartition("=")
+        if not name or sign not in {"+1", "1", "-1"}:
+            raise typer.BadParameter(
+                f"expected FEATURE=+1 or FEATURE=-1, found {text!r}", param_hint="--monotone"
+            )
+        if found.setdefault(name, int(sign)) != int(sign):
+            raise typer.BadParameter(
+                f"expected one direction of {name!r}, found +1 and -1", param_hint="--monotone"
+            )
+    return [f"contract.monotone={value_text(found)}"] if found else []
 
 
 def say(text: str) -> None:

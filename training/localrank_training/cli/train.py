@@ -14,10 +14,12 @@ from localrank_training.cli.arguments import (
     Baseline,
     Dask,
     Learner,
+    Monotone,
     Overrides,
     Promote,
     SkipBadFiles,
     Workers,
+    directions,
     read_with,
     working,
 )
@@ -72,6 +74,7 @@ def train(
             show_default=False,
         ),
     ] = None,
+    monotone: Monotone = None,
     overrides: Overrides = None,
     budget: Annotated[
         float | None,
@@ -162,6 +165,7 @@ def train(
       localrank train october.csv --name web --like web@3
       localrank train log.csv --label grade --qid query --ignore url_id
       localrank train log.csv --query-feature hour,device --kind segment
+      localrank train log.csv --monotone rating=+1 --monotone price=-1
       localrank train data/train.txt --report report.html --learning-curve
     """
     from localrank.artifact import load
@@ -174,7 +178,12 @@ def train(
     from localrank_training.settings.config import DATA, TrainingConfig, annotated, read_tables
 
     # Errors in the options are reported before the work.
-    overrides = [*_kinds(kind), *(overrides or ()), *_limits(budget, latency_budget)]
+    overrides = [
+        *_kinds(kind),
+        *directions(monotone),
+        *(overrides or ()),
+        *_limits(budget, latency_budget),
+    ]
     columns = _told(columns, kind)
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))

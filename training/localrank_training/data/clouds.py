@@ -115,6 +115,25 @@ class Clouds:
         """Columns of every block."""
         return self.contract.widths(self._n_clusters)
 
+    @property
+    def directions(self) -> dict[str, Indices]:
+        """Of every block but ``quadratic``, how each column may move a score (`Feature.monotone`); empty if nothing is said.
+
+        Within a list all blocks keep the order of a feature's values, and ``to_best`` reverses it.
+        """
+        signs = np.array([one.monotone for one in self.contract.features], np.int64)
+        if not signs.any():
+            return {}
+        widths = self.widths
+        further = np.zeros(self.contract.n_columns - len(signs), np.int64)
+        columns = np.concatenate([signs, further])
+        return {
+            "raw": signs,
+            **dict.fromkeys(("normalised", "minmax", "zscore", "rank"), columns),
+            "to_best": -columns,
+            **{block: np.zeros(widths[block], np.int64) for block in ("list", "route")},
+        }
+
     def seen_as(self, blocks: str) -> QuerySet:
         """Return the queries with their documents in these blocks (`localrank.features.blocks`); made once.
 

@@ -148,6 +148,9 @@ class Blend(Learner):
     def takes_gaps(self) -> bool:
         return all(learner.takes_gaps() for member in self.members for learner in member.candidates())
 
+    def keeps_directions(self) -> bool:
+        return all(learner.keeps_directions() for member in self.members for learner in member.candidates())
+
     @property
     def blocks(self) -> str:
         return union(learner.blocks for member in self.members for learner in member.candidates())

@@ -101,6 +101,7 @@ class Boosting(Learner):
 
     continues: ClassVar[bool] = True
     missing: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer; see `Learner.fit`. NaN is a missing value and may stay."""
@@ -118,10 +119,12 @@ class Boosting(Learner):
                 validation = None
         base = None if lesson.towards is None else replace(lesson, validation=validation).base_scores()
         members = [
-            self._grown_on_workers(scheduler, queries, shares, base, self.seed + member)
+            self._grown_on_workers(scheduler, queries, shares, base, settings)
             if scheduler
-            else self._grow(queries, shares, validation, base, self.seed + member)
-            for member in range(self.members)
+            else self._grow(queries, shares, validation, base, settings)
+            for settings in (
+                self._settings(self.seed + member, lesson.signs) for member in range(self.members)
+            )
         ]
         if validation is not None and self.early_stopping_rounds:
             rounds = sum(trees.n_trees for trees in members if trees is not None) / self.members
@@ -166,12 +169,11 @@ class Boosting(Learner):
         weights: Vector,
         validation: QuerySet | None,
         base: tuple[Vector, Vector | None] | None,
-        seed: int,
+        settings: dict[str, Any],
     ) -> TreesScorer | None:
         """Grow the trees of one seed; nothing if they gain nothing on ``base``, the scores so far."""
         import lightgbm
 
-        settings = self._settings(seed)
         stops = validation is not None and self.early_stopping_rounds > 0
         callbacks: list[Any] = (
             [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)] if stops else []
@@ -214,7 +216,7 @@ class Boosting(Learner):
         queries: QuerySet,
         weights: Vector,
         base: tuple[Vector, Vector | None] | None,
-        seed: int,
+        settings: dict[str, Any],
     ) -> TreesScorer:
         from localrank_training.parallel.dask_trees import TreeSample, grown_on_workers
 
@@ -227,12 +229,13 @@ class Boosting(Learner):
             tuple(self._categories(queries)),
         )
         rounds = min(self.num_iterations, max(self.averaged, default=self.num_iterations))
-        text = grown_on_workers(scheduler, self._settings(seed), rounds, judged)
+        text = grown_on_workers(scheduler, settings, rounds, judged)
         return prefix_mean(from_lightgbm(text, blocks=self.blocks), self.averaged)
 
-    def _settings(self, seed: int) -> dict[str, Any]:
+    def _settings(self, seed: int, signs: Indices | None = None) -> dict[str, Any]:
         """Return LightGBM's settings; the same trees come of them with any number of threads."""
         return {
+            **({} if signs is None or not signs.any() else {"monotone_constraints": signs.tolist()}),
             **self.objective(),
             "learning_rate": self.learning_rate,
             "num_leaves": self.num_leaves,

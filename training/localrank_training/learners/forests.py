@@ -186,6 +186,7 @@ class Forest(Learner):
     """What both learners have: how trees are grown, how many, and of how many documents."""
 
     missing: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
 
     trees: int = setting(500, low=1, high=100_000, meaning="how many trees")
     min_samples_leaf: int = setting(10, low=1, meaning="smallest number of documents in a leaf")
@@ -218,6 +219,8 @@ class Forest(Learner):
         lesson = lesson.counted()
         queries, shares = lesson.queries, lesson.shares
         drawn = queries.n_docs > self.max_samples
+        columns = self._columns(queries)
+        signs = lesson.signs if columns is None else lesson.signs[columns]
         forest = self.grower()(
             n_estimators=self.trees,
             min_samples_leaf=self.min_samples_leaf,
@@ -227,9 +230,9 @@ class Forest(Learner):
             max_samples=self.max_samples if drawn else None,
             random_state=self.seed,
             n_jobs=self.num_threads or -1,
+            monotonic_cst=signs if signs.any() else None,
         )
         gains = queries.labels if self.gain == "label" else np.exp2(queries.labels) - 1
-        columns = self._columns(queries)
         forest.fit(
             queries.documents if columns is None else queries.documents[:, columns],
             gains,

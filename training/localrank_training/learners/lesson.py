@@ -41,6 +41,7 @@ class Lesson:
         towards: the scorer that the model is shrunk to, or continues; `None` stands for zero.
         blocks: what the columns of the documents are.
         widths: of every block (`FeatureContract.widths`); for `seen_as`.
+        directions: how each column of a block may move a score (`Clouds.directions`); empty if nothing is said.
 
     Raises:
         InvalidData: the weights are not one finite number per query, or none is positive.
@@ -53,6 +54,7 @@ class Lesson:
     towards: Scorer | None = None
     blocks: str = "raw"
     widths: Mapping[str, int] = field(default_factory=dict)
+    directions: Mapping[str, Indices] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.weights is not None:
@@ -62,6 +64,13 @@ class Lesson:
     def shares(self) -> Vector:
         """``[n_queries]`` how much each query counts."""
         return query_weights(self.queries, self.weights)
+
+    @property
+    def signs(self) -> Indices:
+        """``[n_features]`` 1 if a larger value may never lower a score, -1 if it may never raise one, else 0."""
+        if not self.directions:
+            return np.zeros(self.queries.n_features, np.int64)
+        return np.concatenate([self.directions[block.name] for block in parse(self.blocks)])
 
     def check(self, method: str, *, missing: bool = False) -> None:
         """Refuse queries that nothing can be learned from.

@@ -39,9 +39,10 @@ from localrank.scorers import LinearScorer
 from localrank.settings import setting
 from localrank_training.learners.notes import note
 from localrank_training.learners.role import Learner
+from localrank_training.learners.signs import within_signs
 
 if TYPE_CHECKING:
-    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.lesson import Lesson
 
@@ -134,12 +135,28 @@ class NormalEquations:
         """Return a ridge in units of the mean variance of a feature, so that scaling all features changes no order."""
         return relative * float(np.trace(self.gram)) / len(self.gram)
 
-    def solve(self, ridge: float, towards: Vector | None = None) -> Vector:
-        """Return ``w`` ``[d]``, pulled towards zero or another ``w`` by ``ridge`` (positive)."""
+    def solve(self, ridge: float, towards: Vector | None = None, signs: Indices | None = None) -> Vector:
+        """Return ``w`` ``[d]``, pulled towards zero or another ``w`` by ``ridge`` (positive).
+
+        Args:
+            ridge: how strongly.
+            towards: ``[d]``, zero by default.
+            signs: ``[d]`` that weights may have: 1, -1, or 0 for both.
+        """
         d = len(self.gram)
+        system = self.gram + ridge * np.eye(d)
         moment = self.moment if towards is None else self.moment + ridge * towards
-        weights: Vector = cho_solve(cho_factor(self.gram + ridge * np.eye(d)), moment)
-        return weights
+
+        def minimise(free: Bits, _: Vector) -> Vector:
+            weights = np.zeros(d)
+            weights[free] = cho_solve(cho_factor(system[np.ix_(free, free)]), moment[free])
+            return weights
+
+        if signs is None or not signs.any():
+            weights: Vector = cho_solve(cho_factor(system), moment)
+            return weights
+        scale = float(np.trace(system)) / d
+        return within_signs(minimise, lambda weights: (system @ weights - moment) / scale, signs, np.zeros(d))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,6 +322,7 @@ class LeastSquares(Learner):
 
     method: ClassVar[str] = "linear"
     continues: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         lesson.check(self.method)
@@ -319,7 +337,7 @@ class LeastSquares(Learner):
             )
         else:
             ridge = equations.ridge(self.ridge)
-        return LinearScorer(equations.solve(ridge, towards), blocks=self.blocks)
+        return LinearScorer(equations.solve(ridge, towards, lesson.signs), blocks=self.blocks)
 
     def gains(self, queries: QuerySet) -> Vector:
         """Return what is regressed on, ``[n_docs]``."""

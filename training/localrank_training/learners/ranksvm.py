@@ -30,13 +30,14 @@ from localrank.settings import setting
 from localrank_training.learners.notes import note
 from localrank_training.learners.pairs import LabelledPairs
 from localrank_training.learners.role import Grid, Learner
+from localrank_training.learners.signs import within_signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from localrank.arrays import Indices, Matrix, Vector
+    from localrank.arrays import Bits, Indices, Matrix, Vector
     from localrank_training.learners.lesson import Lesson
     from localrank_training.learners.pairs import ActivePairs
 
@@ -68,13 +69,27 @@ class RankSvm(Learner):
     method: ClassVar[str] = "ranksvm"
     grid: ClassVar[Grid] = {"C": (1.0, 10.0, 100.0, 1000.0)}
     continues: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
 
     def fit(self, lesson: Lesson) -> LinearScorer:
         """Learn one scorer; see `Learner.fit`. A query of weight 2 counts as if it were there twice."""
         towards = lesson.towards_weights(self.method, self.blocks)
         objective = Objective.of(lesson, C=self.C, balance=self.balance, total=self.total, towards=towards)
-        first = lesson.first_weights(towards)
-        solution = objective.minimise(first, tolerance=self.tolerance, iterations=self.iterations)
+        found: list[Solution] = []
+
+        def minimise(free: Bits, start: Vector) -> Vector:
+            found.append(
+                objective.minimise(
+                    start,
+                    tolerance=self.tolerance,
+                    iterations=self.iterations,
+                    free=None if free.all() else free,
+                )
+            )
+            return found[-1].weights
+
+        weights = within_signs(minimise, objective.gradient, lesson.signs, lesson.first_weights(towards))
+        solution = found[-1]
         if not solution.converged:
             note(
                 self.method,
@@ -83,7 +98,7 @@ class RankSvm(Learner):
                 iterations=solution.iterations,
                 distance=solution.distance,
             )
-        return LinearScorer(solution.weights, blocks=self.blocks)
+        return LinearScorer(weights, blocks=self.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,20 +177,28 @@ class Objective:
         """Return the gradient of ``J``."""
         return weights - self.towards + self._combine(self.pairs.at(self._scores(weights)).slope())
 
-    def minimise(self, start: Vector, *, tolerance: float, iterations: int) -> Solution:
+    def minimise(
+        self, start: Vector, *, tolerance: float, iterations: int, free: Bits | None = None
+    ) -> Solution:
         r"""Make truncated Newton steps with line search.
 
         ``J`` is 1-strongly convex, so the norm of its gradient bounds the distance to the optimum.
+
+        Args:
+            start: where to begin.
+            tolerance: distance to the optimum at which to stop, as a share of its norm.
+            iterations: the largest number of steps.
+            free: ``[n_features]`` the weights to choose; the others are zero. By default all.
         """
-        weights = np.array(start, np.float64)
+        weights = _of(np.array(start, np.float64), free)
         scores = self._scores(weights)
         active = self.pairs.at(scores)
         sample = _Sample.of(self.documents, self.labels, self.offsets, self.pairs)
         precondition: Callable[[Vector], Vector] | None = None
         distance = np.inf
         for iteration in range(iterations + 1):
-            pull = self._combine(active.slope())
-            gradient = weights - self.towards + pull
+            pull = _of(self._combine(active.slope()), free)
+            gradient = _of(weights - self.towards + pull, free)
             # At the optimum towards zero the two terms of the gradient are equally long.
             length = max(float(np.linalg.norm(weights)), float(np.linalg.norm(pull)))
             distance = float(np.linalg.norm(gradient)) / length if length > 0 else 0.0
@@ -184,9 +207,9 @@ class Objective:
             if iteration == iterations:
                 break
             if precondition is None:
-                precondition = sample.preconditioner(scores)
+                precondition = sample.preconditioner(scores, free)
             direction, products = _conjugate_gradients(
-                self._hessian_product(active),
+                self._hessian_product(active, free),
                 -gradient,
                 precondition,
                 tolerance=min(0.1, max(distance, 1e-3)),
@@ -241,7 +264,7 @@ class Objective:
             total += coefficients[rows] @ self.documents[rows].astype(np.float64, copy=False)
         return total
 
-    def _hessian_product(self, active: ActivePairs) -> Callable[[Vector], Vector]:
+    def _hessian_product(self, active: ActivePairs, free: Bits | None = None) -> Callable[[Vector], Vector]:
         """Return how to multiply by the Hessian while the active pairs stay these.
 
         A search direction need not be exact, so this stays in the documents' own precision.
@@ -251,7 +274,7 @@ class Objective:
         def product(vector: Vector) -> Vector:
             along = (documents @ vector.astype(documents.dtype)).astype(np.float64)
             pull: Vector = (active.laplacian(along).astype(documents.dtype) @ documents).astype(np.float64)
-            return vector + 2.0 * pull
+            return _of(vector + 2.0 * pull, free)
 
         return product
 
@@ -290,14 +313,19 @@ class _Sample:
             LabelledPairs.of(labels[rows], sampled_offsets, scale * pairs.weights[rows]),
         )
 
-    def preconditioner(self, scores: Vector) -> Callable[[Vector], Vector]:
+    def preconditioner(self, scores: Vector, free: Bits | None = None) -> Callable[[Vector], Vector]:
         """Return how to divide a vector by the sample's Hessian at these scores; by its diagonal if it is large."""
         spread = 2.0 * self.pairs.at(scores[self.rows]).laplacian(self.documents)
         if self.documents.shape[1] > _DENSE_FEATURES:
             diagonal = 1.0 + np.einsum("df,df->f", self.documents, spread)
-            return lambda vector: vector / diagonal
+            return lambda vector: _of(vector / diagonal, free)
         factor = cho_factor(np.eye(self.documents.shape[1]) + self.documents.T @ spread)
-        return lambda vector: np.asarray(cho_solve(factor, vector))
+        return lambda vector: _of(np.asarray(cho_solve(factor, vector)), free)
+
+
+def _of(vector: Vector, free: Bits | None) -> Vector:
+    """Return the vector with zeros where it is not free."""
+    return vector if free is None else np.where(free, vector, 0.0)
 
 
 def _conjugate_gradients(

@@ -38,6 +38,8 @@ class Learner(Protocol):
     continues: ClassVar[bool] = False
     #: Whether it learns from documents with missing values.
     missing: ClassVar[bool] = False
+    #: Whether its scorers keep the directions of features (`Lesson.signs`).
+    monotone: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check kind and bounds of every setting, then what several must agree on.
@@ -69,6 +71,10 @@ class Learner(Protocol):
     def takes_gaps(self) -> bool:
         """Return whether it can learn if the block `raw` has missing values; no other block has any."""
         return self.missing or not any(block.name == "raw" for block in parse(self.blocks))
+
+    def keeps_directions(self) -> bool:
+        """Return whether its scorers keep the directions of features; a product of two features has none."""
+        return self.monotone and not any(block.name == "quadratic" for block in parse(self.blocks))
 
     def fit(self, lesson: Lesson) -> Scorer:
         """Learn one scorer.

@@ -37,7 +37,7 @@ from localrank_training.grouping.kinds import SHAPE, value_names
 from localrank_training.grouping.prototypes import Locality, local_weights
 from localrank_training.learners.blend import Blend
 from localrank_training.learners.budget import plan_fits
-from localrank_training.learners.linear import LeastSquares, PerQueryMatrices
+from localrank_training.learners.linear import LeastSquares, NormalEquations, PerQueryMatrices
 from localrank_training.learners.notes import collected
 from localrank_training.learners.settings import LearnerSettings
 from localrank_training.learners.weights import standardised_within
@@ -467,6 +467,7 @@ class LocalMembers:
         self._seen = {part: seen[part if lessons else 0] for part in parts}
         self._matrices = {part: matrices[part if lessons else 0] for part in parts}
         self._shares = lesson.shares * learner.counts(seen[0])
+        self._signs = lesson.seen_as(learner.blocks).signs
 
     @staticmethod
     def fit(n_queries: int, width: int) -> bool:
@@ -531,7 +532,11 @@ class LocalMembers:
             gram, moment = gram / total[:, None, None], moment / total[:, None]
             ridge = self._ridge * np.trace(gram, axis1=1, axis2=2) / d
             systems = gram + ridge[:, None, None] * np.eye(d)
-            models.append(np.linalg.solve(systems, moment[..., None])[..., 0])
+            found = np.linalg.solve(systems, moment[..., None])[..., 0]
+            for wrong in np.flatnonzero((self._signs * found < 0).any(axis=1)).tolist():
+                equations = NormalEquations(gram[wrong], moment[wrong])
+                found[wrong] = equations.solve(float(ridge[wrong]), signs=self._signs)
+            models.append(found)
         return np.stack(models)
 
 

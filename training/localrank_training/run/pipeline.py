@@ -151,7 +151,7 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
     return FeatureContract.learn(
         queries.documents,
         queries.lengths.tolist(),
-        features=features,
+        features=config.contract.directed(features),
         encodings=() if encoders is None else encoders.encodings(),
         missing=config.contract.policies(queries.feature_names, queries.documents, learned),
         constant=config.contract.constant,
@@ -332,6 +332,7 @@ def lesson_of(clouds: Clouds, held: Clouds | None, weights: Vector | None, learn
         None if held is None else held.seen_as(learner.blocks),
         blocks=learner.blocks,
         widths=clouds.widths,
+        directions=clouds.directions,
     )
 
 

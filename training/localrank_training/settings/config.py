@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from localrank.artifact import Manifest
+    from localrank_training.learners.role import Learner
 
 
 #: The table of a file that says what the columns of the data hold (`localrank_training.data.tables.Columns`).
@@ -95,6 +96,8 @@ class TrainingConfig:
             raise InvalidConfiguration(
                 f"[clustering] continuation: learner {self.learner.method!r} cannot be learned towards another scorer"
             )
+        if self.contract.monotone:
+            _check_directions(self.learner)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any], where: str = "configuration") -> TrainingConfig:
@@ -235,6 +238,31 @@ def _overriding(overrides: Sequence[str]) -> dict[str, Any]:
         else:
             tables.setdefault(keys[0], {})[keys[1]] = value
     return tables
+
+
+def _check_directions(learner: LearnerSettings) -> None:
+    """Refuse learners that cannot keep the directions of features, also as members of a blend."""
+    unable = [one for one in _leaves(learner) if not one.keeps_directions()]
+    if not unable:
+        return
+    if unable[0].monotone:
+        reason = "on the block 'quadratic' cannot keep the direction of a feature: products have none"
+    else:
+        able = [name for name in LEARNERS if LEARNERS.named(name).monotone]
+        reason = (
+            f"cannot keep the direction of a feature; those that can: {', '.join(able)}, and blends of these"
+        )
+    raise InvalidConfiguration(f"[contract] monotone: learner {unable[0].method!r} {reason}")
+
+
+def _leaves(learner: LearnerSettings) -> Iterator[Learner]:
+    for one in learner.candidates():
+        members = getattr(one, "members", None)
+        if isinstance(members, tuple):
+            for member in members:
+                yield from _leaves(member)
+        else:
+            yield one
 
 
 #: Bytes of a configuration.

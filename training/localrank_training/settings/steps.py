@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from localrank.arrays import Matrix
+    from localrank.features.feature import Feature
     from localrank.points.representation import Points
     from localrank_training.settings.config import TrainingConfig
 
@@ -67,6 +68,33 @@ class ContractSettings:
     constant: float = setting(
         0.0, meaning='the number that replaces a missing value with `missing = "constant"`'
     )
+
+    monotone: Mapping[str, Literal[-1, 1]] | None = setting(
+        None,
+        meaning="a table of features and directions: of two documents of one list that differ in this feature alone, the one "
+        "with the larger value never has the lower score (1), or never the higher one (-1)",
+    )
+
+    def directed(self, features: Sequence[Feature]) -> list[Feature]:
+        """Return the features with their directions.
+
+        Raises:
+            InvalidConfiguration: a direction is for a feature that there is not, for a category, or for one of the query.
+        """
+        wanted, names = self.monotone or {}, [one.name for one in features]
+        for name in wanted:
+            if name not in names:
+                raise InvalidConfiguration(
+                    f"[contract] monotone: no feature {name!r}{did_you_mean(name, names)} (expected names of features, "
+                    f"such as {', '.join(map(repr, names[:3]))})"
+                )
+            known = features[names.index(name)]
+            if known.kind == "category" or known.scope == "query":
+                found = "a category" if known.kind == "category" else "a feature of the query"
+                raise InvalidConfiguration(
+                    f"[contract] monotone: expected numbers of documents, found {name!r}, {found}"
+                )
+        return [dataclasses.replace(one, monotone=wanted.get(one.name, 0)) for one in features]
 
     def policies(
         self, names: Sequence[str], documents: Matrix, learned: Missing = "nan"

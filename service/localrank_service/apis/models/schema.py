@@ -4,7 +4,8 @@ If a request is valid by this schema and has one id for each row, it is answered
 cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
 order of ``feature_names``.
 
-Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take.
+Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take. Of a number that was
+trained with a direction it has that: ``x-monotone``, 1 or -1.
 
 ``/sample`` answers requests to try the model with: the queries of its probe, which come from held-out queries. A model
 without a probe has one sample, of values that training saw often.
@@ -122,6 +123,7 @@ def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
         "type": "number" if missing == "reject" else ["number", "null"],
         "exclusiveMinimum": -_BOUND,
         "exclusiveMaximum": _BOUND,
+        **({"x-monotone": known.monotone} if known.monotone else {}),
         **scope,
     }
 
