@@ -324,9 +324,12 @@ def _looked_at(
 def _next_step(report: TrainingReport, reference: Reference, models_dir: str, *, promoted: bool) -> str:
     if report.verdict.outcome == "suspect":
         return f"look at that before you serve it{'; it is the champion now' if promoted else ''}"
-    if promoted:
-        return f"it is the champion now; serve it: localrank serve{where(models_dir)}"
-    return f"to serve it: localrank models promote {reference.name} {reference.version}{where(models_dir)}"
+    step = (
+        f"it is the champion now; serve it: localrank serve{where(models_dir)}"
+        if promoted
+        else f"to serve it: localrank models promote {reference.name} {reference.version}{where(models_dir)}"
+    )
+    return f"{step}\n{report.insist}".rstrip()
 
 
 def _limits(budget: float | None, latency: int | None) -> list[str]:
