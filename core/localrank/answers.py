@@ -269,6 +269,9 @@ class Explanation:
     ] = None
     place: Annotated[LeftOut[Place], means("Place of the query on the model's map, if it is known.")] = None
     scorer: LeftOut[ExplainedScorer] = None
+    said: Annotated[
+        LeftOut[str], means("Why there is nothing to explain, of the route of a version without clusters.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -1207,12 +1210,23 @@ class StatsVersion:
         float | None,
         means(
             "How far the clusters' shares of the requests differ from their shares of the training queries, from 0 to 1; "
-            "null if there are too few requests to tell, or no clusters."
+            "null if there are too few requests to tell, or neither clusters nor kinds."
         ),
     ]
     drift_missing: Annotated[
-        Count | None, means("Requests that are missing to tell the drift; null without clusters.")
+        Count | None,
+        means(
+            "Requests that are missing to tell the drift, only those that are signed if there are no clusters; null without "
+            "clusters and kinds."
+        ),
     ]
+    kinds: Annotated[
+        LeftOut[tuple[StatsCluster, ...]],
+        means(
+            "Of a version without clusters: the kinds of training queries on its map, and the requests like each, of those that "
+            "were signed."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             meters.trained(model)
     load_limits = LoadLimits.of(settings)
     admission = Admission(load_limits, meters)
+    meters.sign_every.set(settings.sign_every)
     share = settings.overload_degrade
     service = Service(
         settings=settings,

@@ -111,7 +111,8 @@ def _queries(sizes: Sizes) -> Content:
 
 
 def _clusters(sizes: Sizes) -> Content:
-    return Within(0, sizes["clusters"] - 1)
+    """Return the rule for clusters: those of the version, or any kinds if it has none."""
+    return Within(0, (sizes["clusters"] or _MOST) - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +122,8 @@ class QueryMap:
     Attributes:
         queries: ``[n]`` positions among the training queries that have a cluster, ascending: the numbers that
             `localrank.routing.route.Neighbour.query` names.
-        clusters: ``[n]`` their clusters.
+        clusters: ``[n]`` their clusters. If the version has none: the kinds that training told apart, and found to need no
+            models of their own.
         coordinates: ``[n, 2]`` float32, both columns of mean 0.
         means: ``[n]`` float32, the mean of each query's similarities to all of these.
         similarity: the name in `localrank.points.similarity.MEASURES`.
@@ -167,12 +169,21 @@ class QueryMap:
             point: of the query.
             router: of the same version.
         """
+        similarities = self._similarities(point, router)
+        return None if similarities is None else self.at(similarities)
+
+    def nearest(self, point: Point, router: Router) -> int | None:
+        """Return the cluster, or the kind, of the query on the map that a query is most similar to; as for `place`."""
+        similarities = self._similarities(point, router)
+        return None if similarities is None else int(self.clusters[np.argmax(similarities)])
+
+    def _similarities(self, point: Point, router: Router) -> Vector | None:
         points = self.points
         if points is None and router.queries is not None:
             points = router.queries.take(self.queries)
         if points is None or not point.known:
             return None
-        return self.at(measure_of(self.similarity, points).one_to_many(point, points))
+        return measure_of(self.similarity, points).one_to_many(point, points)
 
     def at(self, similarities: Vector) -> Vector:
         """Return the place of a query with these similarities ``[n]`` to the queries on the map."""

@@ -116,6 +116,13 @@ class BlendScorer(Combination):
         if not self.weights.any():
             raise ValueError("weights: expected one that is not zero, found none")
 
+    def counting(self) -> BlendScorer:
+        """Return the blend without members of weight 0, which scores the same; itself if all count."""
+        if self.weights.all():
+            return self
+        rankers = tuple(ranker for weight, ranker in zip(self.weights, self.rankers, strict=True) if weight)
+        return BlendScorer(rankers, self.weights[self.weights != 0])
+
     def score(self, cloud: Cloud, /) -> Vector:
         counted = [(w, ranker) for w, ranker in zip(self.weights, self.rankers, strict=True) if w]
         return weighted_sum(

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from localrank.registry.versions import CHAMPION, few
 from localrank.scorers import TreesScorer, distinct
 from localrank_service.http.problems import Problem
@@ -35,6 +37,8 @@ class LiveModel:
         query_map: the training queries in two dimensions, if it has them.
         work: the cost of ranking one document, in numbers read: its features, or four for each tree of the largest
             scorer if that is more. A tree that several members share is walked once.
+        watched: whether some requests are signed only to compare them with the map: there are no clusters, and the map has
+            the points of its queries.
     """
 
     name: str
@@ -45,17 +49,31 @@ class LiveModel:
     hold: Hold | None = None
     query_map: QueryMap | None = None
     work: int = field(init=False)
+    watched: bool = field(init=False)
 
     def __post_init__(self) -> None:
         scorers = (*self.ranker.scorers, self.ranker.global_scorer)
         work = max(self.ranker.contract.n_features, *(4 * _trees(scorer) for scorer in scorers))
         object.__setattr__(self, "work", work)
+        watched = (
+            not self.ranker.router.chooses
+            and self.query_map is not None
+            and self.query_map.points is not None
+        )
+        object.__setattr__(self, "watched", watched)
 
     def sizes(self) -> list[int]:
         """Return how many training queries each cluster has; empty if that is not known."""
         if self.manifest is not None:
             return [cluster.size for cluster in self.manifest.clusters]
         return [int(size) for size in self.ranker.router.sizes(len(self.ranker.scorers))]
+
+    def kinds(self) -> list[int]:
+        """Return how many queries of each kind are on the map, if that is what requests are compared with."""
+        if self.query_map is None or not self.watched:
+            return []
+        sizes: list[int] = np.bincount(self.query_map.clusters).tolist()
+        return sizes
 
 
 def _trees(scorer: Scorer) -> int:

@@ -203,7 +203,7 @@ export class LiveView {
       ...(shown.length ? [] : [element("p", {}, "It has answered no request since the start.")]));
   }
 
-  version(version, { clusters, fallbacks, drift, drift_missing: missing }, titled) {
+  version(version, { clusters, kinds, fallbacks, drift, drift_missing: missing }, titled) {
     const total = clusters.reduce((sum, one) => sum + one.requests, 0);
     const listed = clusters.filter((one) => one.requests || one.training_share).sort((a, b) => b.requests - a.requests || (b.training_share ?? 0) - (a.training_share ?? 0)).slice(0, LISTED)
       .sort((a, b) => clusters.indexOf(a) - clusters.indexOf(b));
@@ -214,7 +214,7 @@ export class LiveView {
       pairs(`Version ${version}: share of the requests since the start, and share of the training queries`, ["Answered by", "Requests", "Traffic", "Training"],
         listed.map((one) => ({ name: label(one), first: one.requests / total, second: one.training_share, cells: [count(one.requests)] }))),
       ...(clusters.length > LISTED ? [element("p", { class: "hint" }, `The ${LISTED} largest of ${count(clusters.length)}.`)] : []),
-      element("p", {}, driftSentence(drift, missing, clusters, total)),
+      element("p", {}, driftSentence(drift, missing, kinds ?? clusters, kinds)),
       ...(Object.keys(fallbacks).length ? [table(`Version ${version}: requests that were not routed as usual`, ["Why", "Requests"], Object.entries(fallbacks).map(([why, n]) => [FALLBACKS[why] ?? why.replaceAll("_", " "), count(n)]), { numeric: [1] })] : [])];
   }
 
@@ -256,9 +256,10 @@ export class LiveView {
 }
 
 /** Say what the drift means. With few requests, chance alone makes a drift, which means nothing. */
-function driftSentence(drift, missing, clusters, total) {
+function driftSentence(drift, missing, clusters, signed) {
+  const total = clusters.reduce((sum, one) => sum + one.requests, 0);
   if (missing === null) return "Nothing is known of drift: the version has no clusters.";
-  if (drift === null) return `Nothing is known of drift yet: it takes ${many(missing, "more request")} to tell.`;
+  if (drift === null) return `Nothing is known of drift yet: it takes ${many(missing, signed ? "more signed request" : "more request")} to tell${signed ? "; one in many is signed, as LOCALRANK_SIGN_EVERY says" : ""}.`;
   const shares = clusters.map((one) => one.training_share ?? 0);
   const chance = shares.reduce((sum, p) => sum + Math.sqrt((2 * p * (1 - p)) / (Math.PI * total)), 0) / 2;
   const told = `drift ${number(drift, 2)}; 0 is the same, 1 is completely different`;

@@ -28,6 +28,7 @@ export class MapView {
     this.said = element("p", { class: "hint" });
     this.canvas = element("div", { class: "canvas" });
     this.query = element("div", { class: "card", "aria-live": "polite" });
+    this.hint = element("p", { class: "hint" });
     this.legend = element("ul", { class: "clusters" });
     this.more = element("p", { class: "hint" });
     this.detail = element("div", { "aria-live": "polite" });
@@ -37,7 +38,7 @@ export class MapView {
         this.query),
       element("div", { class: "card" },
         element("h2", {}, "Clusters"),
-        element("p", { class: "hint" }, "Choose a cluster here or on the map to see what it is like."),
+        this.hint,
         this.legend, this.more, this.detail));
     this.root.append(element("h1", { id: "title-map", tabindex: "-1" }, "Map of queries"), this.problem, this.body);
   }
@@ -79,15 +80,20 @@ export class MapView {
     if (!model.map) {
       this.say(model.n_clusters
         ? `Model ${model.name}, version ${model.version}, has no map: it was published without one. Train it again with localrank train, and promote the new version.`
-        : `Model ${model.name}, version ${model.version}, has no clusters, so there is no map: the global scorer answers every query. Only models with clusters have a map.`);
+        : `Model ${model.name}, version ${model.version}, has no clusters, so there is no map: the global scorer answers every query. Only models whose training looked for clusters have a map.`);
       return;
     }
     const [map, clusters, stats] = await Promise.all([ask(`v1/models/${address}/map`), ask(`v1/models/${address}/clusters`), ask("v1/stats")]);
     // Another model was chosen meanwhile.
     if (state.model !== model) return;
     this.map = map;
-    this.clusters = clusters.clusters;
-    this.traffic = stats.models[model.name]?.versions[model.version]?.clusters ?? [];
+    const counted = stats.models[model.name]?.versions[model.version];
+    this.without = !clusters.clusters.length;
+    this.clusters = this.without ? kindsOf(map.clusters, clusters.global.scorer) : clusters.clusters;
+    this.traffic = (this.without ? counted?.kinds : counted?.clusters) ?? [];
+    this.hint.textContent = this.without
+      ? "This version has no clusters, and the global scorer answers every query. These are the kinds of queries that training told apart; they need no models of their own."
+      : "Choose a cluster here or on the map to see what it is like.";
     this.say("");
   }
 
@@ -207,7 +213,7 @@ export class MapView {
     const near = explanation.neighbours.length
       ? element("ol", { class: "near-list" }, explanation.neighbours.map((one) => element("li", {}, badge(one.cluster),
         element("span", {}, `Training query ${one.query} of cluster ${one.cluster}`), element("span", { class: "number" }, number(one.similarity, 3)))))
-      : element("p", { class: "hint" }, "The router names no training queries.");
+      : element("p", { class: "hint" }, explanation.said ?? "The router names no training queries.");
     this.query.replaceChildren(head, element("p", {}, `${name} goes to ${to}.${why}`),
       element("h3", {}, "Nearest training queries, by similarity"), near, again);
   }
@@ -217,7 +223,7 @@ export class MapView {
       this.detail.replaceChildren();
       return;
     }
-    const cluster = this.clusters[this.chosen];
+    const cluster = this.clusters.find((one) => one.cluster === this.chosen);
     const total = this.clusters.reduce((sum, one) => sum + (one.size ?? 0), 0);
     const { validation = {}, exemplar, size, scorer } = cluster;
     const requests = this.traffic.reduce((sum, one) => sum + one.requests, 0);
@@ -236,6 +242,11 @@ export class MapView {
         [{ name: `Cluster ${this.chosen}`, first: (own?.requests ?? 0) / requests, second: own?.training_share ?? (total ? size / total : null) }])
         : element("p", { class: "hint" }, "This version has answered no request yet."));
   }
+}
+
+/** The kinds of queries on the map of a version without clusters, in the shape of clusters. */
+function kindsOf(clusters, scorer) {
+  return [...new Set(clusters)].sort((a, b) => a - b).map((cluster) => ({ cluster, scorer, size: clusters.filter((one) => one === cluster).length }));
 }
 
 /** Compare a cluster's own scorer with the global one on held-out queries. */

@@ -216,7 +216,7 @@ export class TryView {
     const near = route.similarity === null ? "" : ` The similarity is ${number(route.similarity)}${route.margin === null ? "" : `, ${number(route.margin)} ahead of the next cluster`}.`;
     const own = route.local === false && route.cluster !== null ? " This cluster has no scorer of its own, so the global one answered." : "";
     const facts = [
-      `The router ${route.strategy} compared ${many(route.candidates, "training query", "training queries")} and chose ${route.cluster === null ? "the" : ""} ${clusterName(route.cluster)}.${near}${own}`.replace("  ", " "),
+      route.strategy === "global" ? "The version has no clusters, so the global scorer answered; the query was not routed." : `The router ${route.strategy} compared ${many(route.candidates, "training query", "training queries")} and chose ${route.cluster === null ? "the" : ""} ${clusterName(route.cluster)}.${near}${own}`.replace("  ", " "),
       route.fallback && (FALLBACKS[route.fallback] ?? `Fallback: ${route.fallback}.`),
       degraded && `The answer is degraded: ${typeof degraded === "string" ? degraded : JSON.stringify(degraded)}.`,
       ...warnings.map((one) => `${one.feature || "Features"}: ${one.code.replaceAll("_", " ")} (${many(one.count, "value")}).`),

@@ -310,6 +310,13 @@ class Settings:
         False,
         meaning="Send traces by OpenTelemetry; its variables OTEL_... say where. Needs localrank[otel].",
     )
+    sign_every: int = setting(
+        50,
+        low=0,
+        high=1_000_000,
+        meaning="One request in this many of a version without clusters is signed, to tell whether the traffic is like the "
+        "training queries (drift); no answer depends on it. 0 signs none.",
+    )
     runtime_dir: Path | None = setting(
         None,
         meaning="Folder where workers share their state. If this is not set, the service makes one and removes "

@@ -83,7 +83,7 @@ def _missing(model: LiveModel) -> str:
     if not model.ranker.scorers:
         return (
             f"model {address} has no map: it has no clusters, so the global scorer answers every query; only "
-            "models with clusters have a map"
+            "models whose training looked for clusters have a map"
         )
     return (
         f"model {address} has no map: it was published without one; train it again with localrank train, and promote "
@@ -91,6 +91,8 @@ def _missing(model: LiveModel) -> str:
     )
 
 
+#: Said of a route that is always the same.
+_NOTHING = "There is nothing to explain: the version has no clusters, so the global scorer answers every query, and no query is routed."
 #: How many of the most similar training queries are named.
 NEIGHBOURS = 5
 #: Contributions in one answer, at most, and queries of one request whose route is explained.
@@ -193,6 +195,7 @@ def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
     The point stands under its kind, such as ``signature``. ``clusters`` is ``None`` if the router does not compare
     points, or the query's cannot be compared. ``neighbours`` are the most similar training queries, if the router knows
     them. ``place`` is the query's on the model's map, if that is known. ``scorer`` is what answered: its cluster's size, exemplar and held-out figures against the global scorer's.
+    ``said`` is there if there is nothing to explain.
     """
     ranker = model.ranker
     point = ranker.representation.of(cloud)
@@ -211,6 +214,7 @@ def _route(model: LiveModel, cloud: Cloud, route: Route) -> dict[str, Any]:
         "neighbours": _neighbours(model, point),
         **({} if (place := place_of(model, point)) is None else {"place": place}),
         "scorer": _scorer(model, route),
+        **({} if ranker.router.chooses else {"said": _NOTHING}),
     }
 
 

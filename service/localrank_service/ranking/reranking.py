@@ -125,6 +125,8 @@ class Attempt:
                 degraded=done.degraded,
                 live=self._live,
             )
+            if done.placed is not None and self._live:
+                service.meters.placed(done.name, done.version, *done.placed)
             if service.impressions is not None and self._live:
                 service.impressions.show(self.api, self._scope, self._query, done)
         else:
@@ -225,6 +227,8 @@ class Attempt:
         rank = self._service.rank
         if options.timeout_ms is not None:
             work, rank = self._in_time(work, options.timeout_ms)
+        if model.watched and self._live and self._service.signs():
+            rank = partial(_placed, rank)
         given = model, documents, options, self.timing
         if work < LARGE:
             return rank(*given)
@@ -369,6 +373,22 @@ def _degraded(
         *(model.name, model.version, ranker, options, documents, ranking, None, out_of_range, degraded),
         ruled=ruled,
     )
+
+
+def _placed(
+    rank: Rank, model: LiveModel, documents: Documents, options: Options, timing: Stopwatch
+) -> Ranked:
+    """Rank, then sign the query to tell which kind of training queries it is like, if there is time left for that."""
+    ranked = rank(model, documents, options, timing)
+    late = options.timeout_ms is not None and perf_counter() - timing.begun > options.timeout_ms / 2e3
+    if model.query_map is None or ranked.degraded is not None or late:
+        return ranked
+    timing("sign")
+    ranker = model.ranker
+    point = ranker.representation.of(ranker.contract.cloud(documents.matrix))
+    kind = model.query_map.nearest(point, ranker.router)
+    timing("")
+    return replace(ranked, placed=(kind,))
 
 
 def _ruled(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING
 
 from localrank.registry.versions import CHAMPION
@@ -41,6 +42,7 @@ class Service:
 
     Attributes:
         rank: ranks one query, in the way that the settings have chosen.
+        drawn: draws which requests are signed although no answer needs it; seeded, so that a run can be repeated.
         impressions: logs what was shown, and feedback to it; none if the settings do not ask for it.
         evaluating: held by the evaluation that runs in this worker.
         experiments: which version answers; none if the settings name no file for them.
@@ -63,6 +65,12 @@ class Service:
     evaluating: asyncio.Lock = field(default_factory=asyncio.Lock)
     experiments: Experiments | None = None
     draining: bool = False
+    drawn: Random = field(default_factory=lambda: Random(0))
+
+    def signs(self) -> bool:
+        """Draw whether a request is signed only to compare it with the map of its model."""
+        every = self.settings.sign_every
+        return every > 0 and self.drawn.random() * every < 1
 
     def drain(self) -> None:
         """Become unready, so that no more requests are sent; answer the requests that still come."""

@@ -7,6 +7,9 @@ distance is
 
 from 0, the same, to 1, nothing in common. It is computed when it is asked for, from what is counted anyway. Few requests
 are apart by chance, so it is not told before there are `needed` requests.
+
+A version without clusters has a map of its training queries, in the kinds that training told apart. Then the shares are those of
+these kinds, on the map and among the requests that were signed.
 """
 
 from __future__ import annotations
@@ -33,18 +36,18 @@ def needed(n_clusters: int) -> int:
 
 
 class Drift:
-    """An instrument made of two others.
+    """An instrument made of pairs of others.
 
     Args:
-        routes: requests by model, version, cluster and more.
-        training: share of the training queries by model, version and cluster.
+        pairs: requests by model, version, cluster and more; and share of the training queries by model, version and cluster.
+            A version is in one pair.
     """
 
     name = "localrank_route_drift"
     labels: Sequence[str] = ("model", "version")
 
-    def __init__(self, routes: Counter, training: Gauge) -> None:
-        self._routes, self._training = routes, training
+    def __init__(self, *pairs: tuple[Counter, Gauge]) -> None:
+        self._pairs = pairs
 
     def family(self, counted: Iterable[Counted]) -> Metric:
         family = GaugeMetricFamily(
@@ -53,12 +56,17 @@ class Drift:
             labels=self.labels,
         )
         counted = list(counted)
+        for routes, training in self._pairs:
+            self._compare(family, routes.family(counted), training.family(counted))
+        return family
+
+    def _compare(self, family: GaugeMetricFamily, routes: Metric, training: Metric) -> None:
         trained: dict[tuple[str, str], dict[str, float]] = {}
-        for sample in self._training.family(counted).samples:
+        for sample in training.samples:
             labels = sample.labels
             trained.setdefault((labels["model"], labels["version"]), {})[labels["cluster"]] = sample.value
         served: dict[tuple[str, str], dict[str, float]] = {}
-        for sample in self._routes.family(counted).samples:
+        for sample in routes.samples:
             labels = sample.labels
             clusters = served.setdefault((labels["model"], labels["version"]), {})
             clusters[labels["cluster"]] = clusters.get(labels["cluster"], 0.0) + sample.value
@@ -70,7 +78,6 @@ class Drift:
                     for cluster, count in served[key].items()
                 )
                 family.add_metric(key, sum(beyond))
-        return family
 
     def forget(self) -> None:
         """Hold nothing."""

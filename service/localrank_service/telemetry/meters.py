@@ -59,6 +59,13 @@ MOST_CLUSTERS = 64
 MARGIN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
+def _label(cluster: int | None) -> int | str:
+    """Return the label of a cluster."""
+    if cluster is None:
+        return "global"
+    return cluster if cluster < MOST_CLUSTERS else "other"
+
+
 class Meters:
     """The instruments of one application, whose counts are shared in ``folder`` if there is one."""
 
@@ -138,7 +145,24 @@ class Meters:
             ("model", "version", "cluster"),
             over="latest",
         )
-        table.add(Drift(self.routes, self.training_share))
+        self.signed = table.counter(
+            "localrank_signed_total",
+            "Rerank requests of versions without clusters that were signed, one in localrank_sign_every, by the kind of the "
+            "most similar query on the version's map.",
+            ("model", "version", "cluster"),
+        )
+        self.map_share = table.gauge(
+            "localrank_map_share",
+            "Share of the kinds on the map of a version without clusters; compare localrank_signed_total with it.",
+            ("model", "version", "cluster"),
+            over="latest",
+        )
+        self.sign_every = table.gauge(
+            "localrank_sign_every",
+            "One request in this many of a version without clusters is signed, for the drift; 0 is none.",
+            over="latest",
+        )
+        table.add(Drift((self.routes, self.training_share), (self.signed, self.map_share)))
         self.margin = table.histogram(
             "localrank_route_margin",
             "How far the best cluster was ahead of the second best.",
@@ -336,16 +360,19 @@ class Meters:
         }
 
     def trained(self, model: CountedModel) -> None:
-        """Note how a model's training queries were spread over its clusters, if it has clusters."""
-        sizes = model.sizes()
-        total = sum(sizes)
-        if not total:
-            return
-        shares = {str(cluster): size / total for cluster, size in enumerate(sizes[:MOST_CLUSTERS])}
-        if len(sizes) > MOST_CLUSTERS:
-            shares["other"] = sum(sizes[MOST_CLUSTERS:]) / total
-        for cluster, share in {**shares, "global": 0.0}.items():
-            self.training_share.set(share, model.name, model.version, cluster)
+        """Note how a model's training queries were spread over its clusters, or over the kinds on its map without clusters."""
+        for gauge, sizes in ((self.training_share, model.sizes()), (self.map_share, model.kinds())):
+            if not (total := sum(sizes)):
+                continue
+            shares = {str(cluster): size / total for cluster, size in enumerate(sizes[:MOST_CLUSTERS])}
+            if len(sizes) > MOST_CLUSTERS:
+                shares["other"] = sum(sizes[MOST_CLUSTERS:]) / total
+            for cluster, share in {**shares, "global": 0.0}.items():
+                gauge.set(share, model.name, model.version, cluster)
+
+    def placed(self, name: str, version: int, kind: int | None) -> None:
+        """Count a request that was signed; ``None`` is one that cannot be compared."""
+        self.signed.of(name, version, _label(kind))[0] += 1.0
 
     def answered(self, route: str, method: str, status: int) -> None:
         """Count one answer of any route."""
@@ -406,10 +433,7 @@ class Meters:
             return
         self.documents.of(name).observe(len(ranking.order))
         route = ranking.route
-        cluster: int | str = "global" if route.cluster is None else route.cluster
-        if isinstance(cluster, int) and cluster >= MOST_CLUSTERS:
-            cluster = "other"
-        self.routes.of(name, version, cluster, route.fallback or "")[0] += 1.0
+        self.routes.of(name, version, _label(route.cluster), route.fallback or "")[0] += 1.0
         if route.margin is not None:
             self.margin.of(name).observe(route.margin)
         for feature, count in ranking.imputed.items():

@@ -42,6 +42,10 @@ class CountedModel(Protocol):
         """Return how many training queries each cluster has."""
         ...
 
+    def kinds(self) -> list[int]:
+        """Return how many queries of each kind are on the map by which requests of a version without clusters are compared."""
+        ...
+
 
 class Observed(NamedTuple):
     """One query of a request.

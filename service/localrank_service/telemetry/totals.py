@@ -16,6 +16,8 @@ SHOWN: Final = (
     "localrank_requests_total",
     "localrank_routes_total",
     "localrank_training_share",
+    "localrank_signed_total",
+    "localrank_map_share",
     "localrank_route_drift",
     "localrank_degraded_total",
     "localrank_feature_imputed_total",
@@ -37,10 +39,14 @@ def totals(families: Iterable[Metric]) -> dict[str, Any]:
             _add(model, sample.name, labels, sample.value)
     for model in found.values():
         for version in model["versions"].values():
-            clusters = version["clusters"] = sorted(version["clusters"].values(), key=_place)
-            trained = sum(cluster["training_share"] is not None for cluster in clusters)
-            requests = sum(cluster["requests"] for cluster in clusters)
+            for by in ("clusters", "kinds"):
+                version[by] = sorted(version[by].values(), key=_place)
+            compared = version["kinds"] or version["clusters"]
+            trained = sum(cluster["training_share"] is not None for cluster in compared)
+            requests = sum(cluster["requests"] for cluster in compared)
             version["drift_missing"] = max(0, needed(trained) - requests) if trained else None
+            if not version["kinds"]:
+                del version["kinds"]
     return found
 
 
@@ -58,10 +64,14 @@ def _add(model: dict[str, Any], metric: str, labels: dict[str, str], value: floa
         case "localrank_route_drift":
             _version(model, labels)["drift"] = value
         case "localrank_training_share":
-            _cluster(_version(model, labels), labels)["training_share"] = value
+            _cluster(_version(model, labels)["clusters"], labels)["training_share"] = value
+        case "localrank_map_share":
+            _cluster(_version(model, labels)["kinds"], labels)["training_share"] = value
+        case "localrank_signed_total":
+            _cluster(_version(model, labels)["kinds"], labels)["requests"] += int(value)
         case "localrank_routes_total":
             version = _version(model, labels)
-            _cluster(version, labels)["requests"] += int(value)
+            _cluster(version["clusters"], labels)["requests"] += int(value)
             if reason := labels["fallback"]:
                 fallbacks = version["fallbacks"]
                 fallbacks[reason] = fallbacks.get(reason, 0) + int(value)
@@ -70,15 +80,21 @@ def _add(model: dict[str, Any], metric: str, labels: dict[str, str], value: floa
 def _version(model: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
     version: dict[str, Any] = model["versions"].setdefault(
         labels["version"],
-        {"requests": dict.fromkeys(OUTCOMES, 0), "clusters": {}, "fallbacks": {}, "drift": None},
+        {
+            "requests": dict.fromkeys(OUTCOMES, 0),
+            "clusters": {},
+            "kinds": {},
+            "fallbacks": {},
+            "drift": None,
+        },
     )
     return version
 
 
-def _cluster(version: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+def _cluster(clusters: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
     label = labels["cluster"]
     number = int(label) if label.isdecimal() else None if label == "global" else label
-    cluster: dict[str, Any] = version["clusters"].setdefault(
+    cluster: dict[str, Any] = clusters.setdefault(
         label, {"cluster": number, "requests": 0, "training_share": None}
     )
     return cluster

@@ -68,6 +68,8 @@ class Ranked:
         degraded: which cheaper way of ranking answered, if one did.
         experiment: the part that the query took in one, if it did.
         ruled: what the rules of the request changed, if it has any.
+        placed: the query was signed only to be compared with the map: the kind that it is like, ``(None,)`` if it cannot be
+            compared.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Ranked:
     degraded: Degraded | None = None
     experiment: Part | None = None
     ruled: Ruled | None = None
+    placed: tuple[int | None] | None = None
 
     @property
     def teams(self) -> tuple[str | None, ...] | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from localrank.metrics import Measured
 
 HELD = two_kinds(12, seed=4)
+RANKER = SimpleNamespace(router=SimpleNamespace(chooses=True))
 NOISE = np.random.default_rng(0).standard_normal(HELD.n_docs)
 GOOD, BAD = HELD.labels + 0.5 * NOISE, NOISE
 
@@ -100,7 +101,7 @@ def test_figures_stand_beside_the_global_scorers_if_any_query_differs(
             "hurt by > 0.1",
         ) == header
         assert ("ndcg@10", 0.75, 0.5, "+0.2500", "[+0.1000, +0.4000]", 0.04, 1) == rows[1]
-    assert title == ("Clusters" if beside else "Clusters, all answered by the global scorer")
+    assert title == ("Clusters" if beside else "Kinds of queries, all answered by the global scorer")
     expected = ("cluster", "queries", "typical query", "held out", "ndcg@10")
     assert columns == (*expected, *(["global scorer's"] if beside else []))
     assert cluster == (0, 9, "q3", 5, 0.5, *((0.25,) if beside else ()))
@@ -202,7 +203,7 @@ def trained(exemplars: Sequence[str] = ("q1", "q2"), trials: Sequence[Trial] = (
             learned_from=learned,
         ),
         built=SimpleNamespace(
-            exemplars=tuple(exemplars), clusters=np.array([0, 0, 0, 1, -1]), notes=("built",), ranker="ranker"
+            exemplars=tuple(exemplars), clusters=np.array([0, 0, 0, 1, -1]), notes=("built",), ranker=RANKER
         ),
         cross_fitted=None,
         config=SimpleNamespace(selection=SimpleNamespace(metric="ndcg@10")),
@@ -266,7 +267,7 @@ def test_clusters_are_measured_on_the_queries_that_came_to_them(flips: dict[str,
     assert ("12 queries", "ndcg@10", None) == (found.how, found.chosen_by, found.blend)
     assert {"drop_10_percent": 0.5} == found.stability
     # Names of held-out queries are among those that were trained on: these are the same ones.
-    assert ("ranker", run.queries, run.built.clusters, 3) == flips["known"]
+    assert (RANKER, run.queries, run.built.clusters, 3) == flips["known"]
 
 
 def test_queries_that_are_new_are_changed_themselves(flips: dict[str, tuple[Any, ...]]) -> None:
@@ -275,7 +276,7 @@ def test_queries_that_are_new_are_changed_themselves(flips: dict[str, tuple[Any,
 
     report_of(run, seed=3)
 
-    assert ("ranker", HELD, 3) == flips["new"]
+    assert (RANKER, HELD, 3) == flips["new"]
 
 
 @pytest.mark.usefixtures("flips")

@@ -123,7 +123,7 @@ def test_members_have_their_settings_and_shares_of_the_weight(runs: Callable[[st
 def test_where_no_cluster_is_local_the_page_says_so(runs: Callable[[str], Run]) -> None:
     page = Written(runs("alike").html)
 
-    assert "the global scorer answers every cluster" in page.text
+    assert "the version has no clusters: the global scorer answers every query" in page.text
     assert "Quality of each cluster" in page.plots
     assert ["cluster", "queries", "typical query", "held out", "NDCG@10"] == page.tables[
         "The clusters, largest first"

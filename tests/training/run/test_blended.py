@@ -10,17 +10,18 @@ import pytest
 
 from localrank.artifact import load
 from localrank.registry.versions import Registry
+from localrank.scorers import BlendScorer, LinearScorer
 from localrank_training.data.synthetic import Recipe, synthesize
 from localrank_training.publishing.publish import publish
 from localrank_training.report.figures import report_of
 from localrank_training.report.terminal import of_run
+from localrank_training.run.pipeline import served
 from localrank_training.run.train import Trained, train
 from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localrank.scorers import BlendScorer, LinearScorer
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.out_of_fold import OutOfFold
     from localrank_training.run.blended import CrossFitted
@@ -74,7 +75,7 @@ def test_queries_of_different_kinds_get_models_of_their_own(of_kinds: Trained) -
     assert found.localised.locality is not None
     assert found.localised.gain.interval is not None
     assert found.localised.gain.interval.low > 0.05
-    ranker = of_kinds.built.ranker
+    ranker = found.built.ranker
     blends = [cast("BlendScorer", scorer) for scorer in ranker.scorers]
     whole = cast("BlendScorer", ranker.global_scorer)
     for blend in blends:
@@ -94,23 +95,68 @@ def test_queries_of_different_kinds_get_models_of_their_own(of_kinds: Trained) -
     assert np.nanmean(gained) > 0.05
 
 
-def test_queries_of_one_kind_get_exactly_the_global_model(alike: Trained) -> None:
+def test_queries_of_one_kind_get_one_model_without_clusters(alike: Trained, tmp_path: Path) -> None:
+    """Nothing is stored that cannot change an answer; the map still shows the kinds that were tried."""
     found = found_of(alike)
+    tried, ranker = found.built.ranker, alike.built.ranker
+
+    manifest = load(publish(Registry(tmp_path), "web", alike, alike.queries).path).manifest
 
     assert found.localised is not None
     assert found.localised.locality is None
-    ranker = alike.built.ranker
-    assert len(ranker.scorers) == 4
-    assert all(scorer is ranker.global_scorer for scorer in ranker.scorers)
     assert not alike.config.clustering.local
+    assert ((), {"part": "global", "fields": {}}) == (manifest.clusters, manifest.raw["router"])
+    assert 4 == len(tried.scorers)
     for documents in list(alike.queries.clouds())[:10]:
-        ranking = ranker.rank(documents)
-        assert ranking.route.local is False
-        assert ranking.route.cluster is not None
-        np.testing.assert_array_equal(
-            ranking.scores, ranker.global_scorer.score(ranker.contract.cloud(documents))
-        )
+        route, before = ranker.rank(documents), tried.rank(documents)
+        assert (None, False) == (route.route.cluster, route.route.local)
+        assert before.route.cluster is not None
+        np.testing.assert_array_equal(route.scores, before.scores)
     np.testing.assert_array_equal(alike.held_out.ranked.scores, alike.held_out.ranked.global_scores)
+    assert any("the version has no clusters" in note for note in manifest.notes)
+
+
+def test_a_map_tells_the_kind_of_a_query_although_there_are_no_clusters(
+    alike: Trained, tmp_path: Path
+) -> None:
+    artifact = load(publish(Registry(tmp_path), "web", alike, alike.queries).path)
+
+    drawn, ranker = artifact.query_map, artifact.ranker
+    assert drawn is not None
+    points = [ranker.representation.of(ranker.contract.cloud(one)) for one in alike.queries.clouds()]
+    kinds = [drawn.nearest(points[query], ranker.router) for query in drawn.queries]
+    assert alike.built.clusters[drawn.queries].tolist() == kinds == drawn.clusters.tolist()
+
+
+def test_a_member_that_weighs_nothing_is_not_stored(of_kinds: Trained) -> None:
+    built = found_of(of_kinds).built
+    ranker = built.ranker
+    first, second = (cast("BlendScorer", scorer) for scorer in ranker.scorers[:2])
+    one, both = BlendScorer(first.rankers, np.array([2.0, 0.0])), BlendScorer(second.rankers, np.ones(2))
+    whole = BlendScorer(first.rankers, np.array([0.0, 3.0]))
+    idle = replace(ranker, scorers=(one, both, whole, whole), global_scorer=whole)
+
+    kept = served(replace(built, ranker=idle)).ranker
+
+    assert [first.rankers[:1], second.rankers, first.rankers[1:], first.rankers[1:]] == [
+        cast("BlendScorer", scorer).rankers for scorer in kept.scorers
+    ]
+    assert kept.scorers[2] is kept.scorers[3] is kept.global_scorer
+    for documents in list(of_kinds.queries.clouds())[:10]:
+        expected, found = idle.rank(documents), kept.rank(documents)
+        np.testing.assert_array_equal(expected.scores, found.scores)
+        assert expected.route == found.route
+
+
+def test_a_scorer_that_looks_at_the_route_keeps_the_clusters(alike: Trained) -> None:
+    built = found_of(alike).built
+    widths = built.ranker.contract.widths(4)
+    looking = LinearScorer(np.ones(widths["route"]), "route")
+    kept = served(
+        replace(built, ranker=replace(built.ranker, scorers=(looking,) * 4, global_scorer=looking))
+    ).ranker
+
+    assert (4, built.ranker.router) == (len(kept.scorers), kept.router)
 
 
 def test_the_gain_is_that_of_the_whole_blend_on_queries_that_did_not_choose(of_kinds: Trained) -> None:
@@ -221,7 +267,9 @@ def test_the_result_does_not_depend_on_the_number_of_processes() -> None:
 def test_a_published_blend_scores_the_same_bits(of_kinds: Trained, tmp_path: Path) -> None:
     registry = Registry(tmp_path)
 
-    reference = publish(registry, "web", of_kinds, of_kinds.queries)
+    # With the member that weighs nothing, so that there is one that the clusters share.
+    whole = replace(of_kinds, built=found_of(of_kinds).built)
+    reference = publish(registry, "web", whole, of_kinds.queries)
 
     loaded = load(reference.path).ranker
     for documents in list(of_kinds.queries.clouds())[:5]:
@@ -277,7 +325,7 @@ def test_any_kind_of_data_will_do(case: str) -> None:
 
     trained = train(changed, config(*members))
 
-    blend = cast("BlendScorer", trained.built.ranker.global_scorer)
+    blend = cast("BlendScorer", found_of(trained).built.ranker.global_scorer)
     assert len(blend.rankers) == 3
     for query in (0, len(changed) - 1):
         assert np.isfinite(trained.built.ranker.rank(changed.documents_of(query)).scores).all()
@@ -302,7 +350,7 @@ def test_the_default_itself_copes_with_little_and_with_bad_data(case: str) -> No
 
     trained = train(queries, TrainingConfig.read())
 
-    scorer = cast("BlendScorer", trained.built.ranker.global_scorer)
+    scorer = cast("BlendScorer", found_of(trained).built.ranker.global_scorer)
     assert (3 if len(queries) == 1 else 7) == len(scorer.rankers)
     for query in range(len(queries)):
         assert np.isfinite(trained.built.ranker.rank(queries.documents_of(query)).scores).all()

@@ -63,17 +63,21 @@ def publish(
         source["asked"] = dict(asked)
     ranker = trained.built.ranker
     importances = importances_of(ranker, queries.lists)
-    clusters = [
-        Cluster(
-            cluster.size,
-            cluster.exemplar,
-            {
-                **cluster.figures,
-                **({} if importances is None else {"features": importances.features(number)}),
-            },
-        )
-        for number, cluster in enumerate(report.clusters)
-    ]
+    clusters = (
+        []
+        if not ranker.scorers
+        else [
+            Cluster(
+                cluster.size,
+                cluster.exemplar,
+                {
+                    **cluster.figures,
+                    **({} if importances is None else {"features": importances.features(number)}),
+                },
+            )
+            for number, cluster in enumerate(report.clusters)
+        ]
+    )
     candidates = (validation or queries).lists
     return registry.publish(
         name,

@@ -89,7 +89,7 @@ def background_of(
     progress("features", 1, 1)
     drawn = None
     similarity = trained.config.similarity.name
-    if len(ranker.scorers) > 1 and has_places(ranker, similarity):
+    if len(trained.built.exemplars) > 1 and has_places(ranker, similarity):
         points = ranker.representation.of_all(Clouds(queries, ranker.contract))
         found = query_map(points, trained.built.clusters[: len(queries)], similarity, seed=seed)
         drawn = found if len(found.queries) >= _FEWEST_ON_A_MAP else None

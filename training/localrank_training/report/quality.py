@@ -259,8 +259,8 @@ def _said(report: TrainingReport, trained: Trained) -> str:
         return "All queries are in one cluster, so there are no local models."
     if not own:
         return (
-            f"The queries fall into {n} clusters, but local models were not enough better, so the global "
-            "scorer answers every cluster. The clusters still show the kinds of queries."
+            f"The queries fall into {n} clusters, but local models were not enough better, so the version has no clusters: "
+            "the global scorer answers every query. What follows still shows the kinds of queries."
         )
     count = "each has" if own == n else f"{own} of them have" if own > 1 else "one of them has"
     return (
@@ -436,7 +436,7 @@ def features(importances: Importances | None, report: TrainingReport) -> Section
         parts.append(
             f"{len(unused)} of {len(importances.names)} features add nothing to any score: {some}{more}."
         )
-    if len(report.clusters) > 1:
+    if len(importances.clusters) > 1:
         parts.append(_by_cluster(importances, report))
     return Section(title, parts)
 

@@ -45,7 +45,7 @@ def map_of(
     """
     labels = np.asarray(clusters)[: len(queries)]
     clustered = np.flatnonzero(labels >= 0)
-    if len(clustered) < 2 or not len(ranker.scorers) or not has_places(ranker, similarity):
+    if len(clustered) < 2 or not has_places(ranker, similarity):
         return None
 
     def points_of(chosen: Indices) -> Points:

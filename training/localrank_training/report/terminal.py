@@ -84,7 +84,7 @@ def _clusters(report: TrainingReport) -> Table:
     header = ("cluster", "queries", "typical query", "held out", METRICS[-1])
     if local:
         return Table("Clusters", (*header, "global scorer's"), rows)
-    return Table("Clusters, all answered by the global scorer", header, rows)
+    return Table("Kinds of queries, all answered by the global scorer", header, rows)
 
 
 def _held_out(report: TrainingReport) -> Table:

@@ -125,7 +125,9 @@ def _facts(trained: Trained, report: TrainingReport) -> Facts:
             (
                 "clusters",
                 len(report.clusters),
-                f"{own} with a scorer of their own" if own else "all answered by the global scorer",
+                f"{own} with a scorer of their own"
+                if own
+                else "not in the version: the global scorer answers all",
             )
         )
     return Facts(found)

@@ -213,7 +213,7 @@ def _cross_fit(
         global_scorer = settled.composed(run.lesson, scored, weighed, workers=workers, progress=progress)
     notes += (*problem, *(f"{one.method}: {one.text}" for one in said))
     opened = gated if gated is not None and gated.opened else None
-    # Without local models the queries keep the clusters of the first way: they show the kinds of queries.
+    # Without local models the queries keep the clusters of the first way: report and map show the kinds of queries by them.
     partition = next(iter(partitions), None) if opened is None else opened.way.partition
     plan = plan_of(clouds, config.with_clusters(1)) if partition is None else partition.plan
     routes = tuple(own_routes(plan, config)) if partition is None else partition.routes

@@ -36,6 +36,7 @@ from localrank.points.representation import NoPoints, NoRepresentation
 from localrank.points.vectors import VectorPoints
 from localrank.ranker import Ranker
 from localrank.routing.router import GlobalRouter
+from localrank.scorers import BlendScorer, Leaf, distinct
 from localrank_training.data.clouds import Clouds
 from localrank_training.data.encoding import Encoders
 from localrank_training.data.preparing import with_shorter_lists
@@ -289,6 +290,27 @@ def build(
     scorers, said_of, learned = local.fit(plan, partial(progress, "clusters"))
     ranker = Ranker(clouds.contract, plan.representation, plan.router, scorers, global_scorer)
     return Built(ranker, clustering.labels, typical, notes + said_of, learned)
+
+
+def served(built: Built) -> Built:
+    """Return what was built, without what cannot change an answer.
+
+    Members of blends that weigh nothing are left out. If every cluster has the global scorer, and this does not look at the
+    route, there are no clusters; the representation stays, for the map of the queries.
+    """
+    ranker = built.ranker
+    whole, scorers = ranker.global_scorer, ranker.scorers
+    kept = {one: one.counting() if isinstance(one, BlendScorer) else one for one in (*scorers, whole)}
+    looks = any(isinstance(one, Leaf) and wants_route(one.blocks) for one in distinct([kept[whole]]))
+    if looks or any(scorer is not whole for scorer in scorers):
+        mine = tuple(kept[scorer] for scorer in scorers)
+        return replace(built, ranker=replace(ranker, scorers=mine, global_scorer=kept[whole]))
+    said = (
+        "no cluster has a scorer of its own, so the version has no clusters and no hash tables: the global scorer answers "
+        "every query, which is neither signed nor routed"
+    )
+    ranker = Ranker(ranker.contract, ranker.representation, GlobalRouter(), (), kept[whole])
+    return replace(built, ranker=ranker, notes=(*built.notes, *([said] if scorers else [])))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

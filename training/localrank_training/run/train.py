@@ -35,7 +35,7 @@ from localrank_training.learners.judged import differs_within
 from localrank_training.parallel.processes import silent
 from localrank_training.run import blended, guarding
 from localrank_training.run.choosing import Candidates, Trial, choices_of, edges, folds_of, splits_of
-from localrank_training.run.pipeline import Built, build
+from localrank_training.run.pipeline import Built, build, served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,7 +211,7 @@ def _best(
             )
             clusters = ranked.clusters
     return Trained(
-        guarding.guarded(built, guard),
+        guarding.guarded(served(built), guard),
         everything,
         settled,
         learner,
@@ -324,7 +324,7 @@ def _blend(
             evidence = guarding.Evidence(guarding.distances(found.built.ranker.contract, everything), None)
     guard, ranked, said = guarding.choose_guard(held_out.queries, held_out.ranked, evidence, config)
     return Trained(
-        guarding.guarded(found.built, guard),
+        guarding.guarded(served(found.built), guard),
         everything,
         found.config,
         found.learner,
