@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import logging
 import sys
+import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,29 @@ def _fastest() -> Callable[[Array], int]:
 
 
 address_of = _fastest()
+
+
+class _Scratch(threading.local):
+    """Memory that every thread keeps from one call to the next, as much as its largest call took."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        self.array = np.empty(size, np.float32)
+        self.size, self.address = size, address_of(self.array)
+
+
+_scratch = _Scratch()
+
+
+def scratch(size: int) -> int:
+    """Return the address of at least that many floats, which are this thread's until it asks again."""
+    if size > _scratch.size:
+        _scratch.grow(size)
+    return _scratch.address
+
+
 _log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
 #: Where the build puts the library. Not .so, which Python would take for an extension module.
@@ -64,8 +88,8 @@ BYTES, SHORTS, INTS, WORDS, LONGS, LONG_WORDS, FLOATS, DOUBLES = map(
     ("uint8_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double"),
 )
 
-NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS = map(
-    _pointer, ("node", "neighbour", "candidate", "range", "span", "run")
+NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS, BLAS, PRECISION = map(
+    _pointer, ("node", "neighbour", "candidate", "range", "span", "run", "blas", "precision")
 )
 
 COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
@@ -78,6 +102,12 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
     "localrank_out_of_range": ([FLOATS, COUNT, COUNT, FLOATS, FLOATS], COUNT),
     "localrank_eigen": ([FLOATS, COUNT, COUNT, FLOATS, DOUBLES, FLOATS], COUNT),
     "localrank_eigen_room": ([COUNT, COUNT], COUNT),
+    "localrank_centre": ([FLOATS, COUNT, COUNT, BLAS, PRECISION, FLOATS, FLOATS, DOUBLES], COUNT),
+    "localrank_directions": (
+        [FLOATS, COUNT, COUNT, FLOATS, DOUBLES, COUNT, BLAS, PRECISION, FLOATS, DOUBLES, FLOATS],
+        COUNT,
+    ),
+    "localrank_directions_room": ([COUNT, COUNT, COUNT], COUNT),
     "localrank_nearest": (
         [FLOATS, LONGS, LONGS, COUNT, COUNT, COUNT, FLOATS, COUNT, LONGS, COUNT, FLOATS, NEIGHBOUR],
         None,

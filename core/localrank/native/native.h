@@ -44,6 +44,23 @@ typedef struct {
     int64_t colon; /* after the name of the first element, if it has one */
 } run;
 
+/* Functions of BLAS, as Fortran calls them. Matrices are there what C has as their transposes. */
+typedef struct {
+    void (*gemm)(const char *transposed_a, const char *transposed_b, const int *m, const int *n, const int *inner,
+                 const float *alpha, const float *a, const int *stride_a, const float *b, const int *stride_b,
+                 const float *beta, float *c, const int *stride_c);
+    void (*gemv)(const char *transposed, const int *m, const int *n, const float *alpha, const float *a,
+                 const int *stride_a, const float *x, const int *step_x, const float *beta, float *y, const int *step_y);
+    float (*dot)(const int *n, const float *x, const int *step_x, const float *y, const int *step_y);
+} blas;
+
+/* Where float32 is precise enough, as localrank/features/principal.py sets it. */
+typedef struct {
+    double least, most; /* between these sums of squares */
+    double off_centre;  /* a mean below this share of the sum of squares is negligible */
+    double clear_gap;   /* consecutive eigenvalues differ by this share of the largest */
+} precision;
+
 /* version.c */
 const char *localrank_version(void);
 
@@ -63,6 +80,14 @@ void localrank_percentiles(const float *documents, int64_t n_docs, int64_t n_fea
 int64_t localrank_eigen(const float *symmetric, int64_t n, int64_t count, float *scratch, double *values,
                         float *vectors);
 int64_t localrank_eigen_room(int64_t n, int64_t count);
+
+/* sign.c */
+int64_t localrank_centre(const float *documents, int64_t n_docs, int64_t n_features, const blas *by,
+                         const precision *limits, float *scratch, float *centred, double *found);
+int64_t localrank_directions(const float *centred, int64_t n_docs, int64_t n_features, const float *scatter,
+                             const double *found, int64_t wanted, const blas *by, const precision *limits,
+                             float *scratch, double *variances, float *directions);
+int64_t localrank_directions_room(int64_t n_docs, int64_t n_features, int64_t wanted);
 
 /* nearest.c */
 void localrank_nearest(const float *directions, const int64_t *ranks, const int64_t *clusters, int64_t n_queries,

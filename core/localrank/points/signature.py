@@ -156,12 +156,12 @@ class PcaRepresentation:
 
     def sign(self, documents: Matrix) -> Signature:
         """Return the signature of one query's normalised documents."""
-        directions = np.zeros((self.components, documents.shape[1]), np.float32)
-        eigenvalues = np.zeros(self.components)
-        variances, axes = principal_directions(documents, self.components)
-        rank = len(variances)
-        directions[:rank] = axes
-        eigenvalues[:rank] = variances
+        eigenvalues, directions = principal_directions(documents, self.components)
+        rank = len(eigenvalues)
+        if rank < self.components:
+            eigenvalues = np.append(eigenvalues, np.zeros(self.components - rank))
+            beyond = np.zeros((self.components - rank, documents.shape[1]), np.float32)
+            directions = np.concatenate([directions, beyond])
         return Signature(directions, eigenvalues, rank)
 
     def sign_all(self, queries: Sequence[Matrix]) -> Signatures:
