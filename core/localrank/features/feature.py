@@ -85,8 +85,12 @@ class Feature:
 
     def codes_of(self, values: Iterable[Any]) -> list[float]:
         """Return the codes of values, as `code_of` does one by one."""
-        known, code_of = self._codes, self.code_of
-        return [known[one] if type(one) is str and one in known else code_of(one) for one in values]
+        values = list(values)
+        codes: list[Any] = list(map(self._codes.get, values))
+        if None in codes:
+            code_of = self.code_of
+            return [code_of(one) if code is None else code for one, code in zip(values, codes, strict=True)]
+        return codes
 
     def codes_of_numbers(self, column: Matrix) -> Vector:
         """Return ``[n]`` the codes of values that were written as numbers, as LETOR text has them."""

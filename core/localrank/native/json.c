@@ -2,8 +2,9 @@
  *
  * Wherever an object's member of a given name is an array of numbers and nulls, or an array of such arrays that are
  * equally long, its numbers go into a buffer and it is left out of a copy of the text, the outline, where null stands
- * instead. A complete value is replaced by a complete value, so that the text is JSON if and only if the outline is. So
- * parsing the outline checks everything that is not checked here.
+ * instead. If they may be among the numbers, texts, true and false stay in the outline: there the array has only these.
+ * A complete value is replaced by a complete value, so that the text is JSON if and only if the outline is. So parsing
+ * the outline checks everything that is not checked here.
  *
  * A number becomes the double nearest to it, and that the float nearest to it. If anything is not plain, or cannot be
  * decided here, the text is UNUSUAL, and the caller reads it in another way. No function calls itself.
@@ -24,6 +25,10 @@ typedef struct {
     const uint64_t (*powers)[2];
     float *value, *values_end;
     const uint8_t *safe, *unsafe; /* from where on, and up to where, there are AROUND bytes around */
+    uint8_t *out, *out_end;       /* the outline */
+    const float *values;          /* the first one */
+    int64_t *place, *places_end;  /* among the values, of each text */
+    int has_texts;                /* whether this array has any so far */
 } reader;
 
 static const double POWERS_OF_TEN[16] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -228,6 +233,39 @@ static inline const uint8_t *usual_number(reader *into, const uint8_t *at)
     return end;
 }
 
+/* Copy bytes to the outline; returns whether there is room. */
+static inline int copied(reader *into, const uint8_t *from, int64_t count)
+{
+    if (count > into->out_end - into->out)
+        return 0;
+    memcpy(into->out, from, (size_t)count);
+    into->out += count;
+    return 1;
+}
+
+/* Move a text, true or false to the outline; NaN stands in its place. Returns the place after it, or NULL. */
+static __attribute__((noinline)) const uint8_t *word(reader *into, const uint8_t *at)
+{
+    const uint8_t *after;
+    if (*at == '"') {
+        if (!(after = closing(at + 1, into->end)))
+            return 0;
+        after++;
+    } else {
+        const int64_t length = *at == 't' ? 4 : 5;
+        if (into->end - at < length || memcmp(at, *at == 't' ? "true" : "false", (size_t)length))
+            return 0;
+        after = at + length;
+    }
+    if (into->place == into->places_end || !copied(into, (const uint8_t *)(into->has_texts ? "," : "["), 1) ||
+        !copied(into, at, after - at))
+        return 0;
+    into->has_texts = 1;
+    *into->place++ = into->value - into->values;
+    *into->value++ = NAN;
+    return after;
+}
+
 /* Read numbers and nulls up to the bracket that closes them; returns what comes after it, or nothing. */
 static inline const uint8_t *row(reader *into, const uint8_t *at)
 {
@@ -240,6 +278,9 @@ static inline const uint8_t *row(reader *into, const uint8_t *at)
                 return 0;
             *into->value++ = NAN;
             at += 4;
+        } else if (*at == '"' || *at == 't' || *at == 'f') {
+            if (!(at = word(into, at)))
+                return 0;
         } else {
             const uint8_t *after = at >= into->safe && at < into->unsafe ? usual_number(into, at) : 0;
             if (!after && !(after = any_number(into, at)))
@@ -289,26 +330,30 @@ static inline const uint8_t *rows(reader *into, const uint8_t *at, span *found)
     }
 }
 
-/* Returns the number of arrays lifted, or UNUSUAL. ``totals`` become the number of values, of the outline's bytes, and
- * of members of all objects in the text. Without arrays no outline is written: it is the text itself.
+/* Returns the number of arrays lifted, or UNUSUAL. ``totals`` become the number of values, of the outline's bytes, of
+ * members of all objects in the text, and of texts among the values. Without arrays no outline is written: it is the text
+ * itself. Without room for places, texts may not stand among numbers.
  *
  * A member of that name whose value is null, or whose name is written with escapes, is UNUSUAL too. So each null of
- * such a member in the parsed outline stands for an array, in the same order.
+ * such a member in the parsed outline stands for an array, in the same order, and so does each list that begins with a
+ * text, true or false.
  *
  * If the name is empty, members of all names are meant, and an array that holds anything else stays where it is. */
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
                                const uint64_t (*powers)[2], float *values, int64_t n_values, span *spans,
-                               int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals)
+                               int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *places, int64_t n_places,
+                               int64_t *totals)
 {
     const uint8_t *const end = text + length;
-    const uint8_t *at = text, *copied = text;
-    reader into = {end, powers, values, values + n_values, text, text};
+    const uint8_t *at = text, *rest = text;
+    reader into = {end,     powers,           values, values + n_values, text, text, outline, outline + n_outline, values,
+                   places, places + n_places, 0};
     if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && length > 2 * AROUND) {
         into.safe = text + AROUND;
         into.unsafe = end - AROUND;
     }
     const int any = !name_length;
-    int64_t lifted = 0, written = 0, members = 0;
+    int64_t lifted = 0, members = 0;
     while (at < end && (at = memchr(at, '"', (size_t)(end - at)))) {
         const uint8_t *const opened = at + 1, *const closed = closing(opened, end);
         if (!closed)
@@ -327,36 +372,33 @@ int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_
         if (*at != '[')
             continue;
         const uint8_t *const inside = after_space(at + 1, end);
-        if (inside == end || !(*inside == '[' || *inside == 'n' || *inside == '-' || is_digit(inside, end)))
+        if (inside == end)
             continue;
-        if (lifted == n_spans || at - copied + 4 > n_outline - written)
+        const int is_word = *inside == '"' || *inside == 't' || *inside == 'f';
+        if (!(*inside == '[' || *inside == 'n' || *inside == '-' || is_digit(inside, end) || (is_word && n_places)))
+            continue;
+        if (lifted == n_spans)
             return UNUSUAL;
+        const reader before = into;
         span *const found = spans + lifted;
-        float *const before = into.value;
-        const uint8_t *const after = rows(&into, inside, found);
-        if (!after) {
-            if (!any)
-                return UNUSUAL;
-            into.value = before;
+        into.has_texts = 0;
+        const uint8_t *const after = copied(&into, rest, at - rest) ? rows(&into, inside, found) : 0;
+        if (!after && any) {
+            into = before;
             continue;
         }
+        if (!after || !copied(&into, (const uint8_t *)(into.has_texts ? "]" : "null"), into.has_texts ? 1 : 4))
+            return UNUSUAL;
         lifted++;
         found->begin = at - text;
         found->end = after - text;
-        memcpy(outline + written, copied, (size_t)(at - copied));
-        written += at - copied;
-        memcpy(outline + written, "null", 4);
-        written += 4;
-        copied = at = after;
+        rest = at = after;
     }
-    if (lifted) {
-        if (end - copied > n_outline - written)
-            return UNUSUAL;
-        memcpy(outline + written, copied, (size_t)(end - copied));
-        written += end - copied;
-    }
+    if (lifted && !copied(&into, rest, end - rest))
+        return UNUSUAL;
     totals[0] = into.value - values;
-    totals[1] = written;
+    totals[1] = into.out - outline;
     totals[2] = members;
+    totals[3] = into.place - places;
     return lifted;
 }

@@ -47,7 +47,7 @@ def _fastest() -> Callable[[Array], int]:
 address_of = _fastest()
 
 
-class _Scratch(threading.local):
+class _Memory(threading.local):
     """Memory that every thread keeps from one call to the next, as much as its largest call took."""
 
     def __init__(self) -> None:
@@ -58,14 +58,14 @@ class _Scratch(threading.local):
         self.size, self.address = size, address_of(self.array)
 
 
-_scratch = _Scratch()
+_memory = _Memory()
 
 
 def scratch(size: int) -> int:
     """Return the address of at least that many floats, which are this thread's until it asks again."""
-    if size > _scratch.size:
-        _scratch.grow(size)
-    return _scratch.address
+    if size > _memory.size:
+        _memory.grow(size)
+    return _memory.address
 
 
 _log = logging.getLogger(__name__)
@@ -133,7 +133,10 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
         None,
     ),
     "localrank_lift_numbers": (
-        [BYTES, COUNT, BYTES, COUNT, LONG_WORDS, FLOATS, COUNT, SPANS, COUNT, BYTES, COUNT, LONGS],
+        [
+            *(BYTES, COUNT, BYTES, COUNT, LONG_WORDS, FLOATS, COUNT, SPANS, COUNT, BYTES, COUNT),
+            *(LONGS, COUNT, LONGS),
+        ],
         COUNT,
     ),
     "localrank_scan_json": ([BYTES, COUNT, COUNT, COUNT, COUNT, LONGS], COUNT),

@@ -117,7 +117,8 @@ void localrank_contributions(const float *documents, int64_t n_documents, int64_
 /* json.c */
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,
                                const uint64_t (*powers)[2], float *values, int64_t n_values, span *spans,
-                               int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *totals);
+                               int64_t n_spans, uint8_t *outline, int64_t n_outline, int64_t *places, int64_t n_places,
+                               int64_t *totals);
 
 /* scan.c */
 int64_t localrank_scan_json(const uint8_t *text, int64_t length, int64_t most_levels, int64_t most_members,

@@ -26,17 +26,20 @@ class Numbers(NamedTuple):
     """The arrays of numbers in a text.
 
     Attributes:
-        outline: the text with null where an array was; it is JSON exactly if the text is.
+        outline: the text with null where an array was, or a list of the array's texts and truth values if it has any; it is
+            JSON exactly if the text is.
         members: how many members all objects of the text have; one that stands twice counts twice.
         spans: ``[n_arrays, 4]``: where in the text each begins and ends, how many rows it has (none if it holds the
             numbers itself), and their width.
-        values: the numbers of all arrays; a null is NaN.
+        values: the numbers of all arrays; a null is NaN, and so is what is no number.
+        places: where among `values` each text or truth value was, in the order of the outline.
     """
 
     outline: bytes
     members: int
     spans: Indices
     values: Matrix
+    places: Indices
 
     def array(self, position: int = 0) -> Matrix:
         """Return one of the arrays, ``[n_rows, width]`` or flat."""
@@ -46,11 +49,18 @@ class Numbers(NamedTuple):
         return values.reshape(rows, -1) if rows else values
 
 
-def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numbers | None:
+def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int, texts: int = 0) -> Numbers | None:
     """Lift every array of numbers that is a member of this name, or of any if it is empty; ``None`` if the text is unusual.
 
-    In the parsed outline, each lifted array is a null member of that name; they are in the order of `spans`. A text
-    with more than ``numbers`` numbers or ``arrays`` arrays is unusual.
+    In the parsed outline, each lifted array is a null member of that name, or a list that begins with a text or a truth
+    value; they are in the order of `spans`. A text with more than ``numbers`` numbers or ``arrays`` arrays is unusual.
+
+    Args:
+        text: JSON.
+        name: of the members.
+        numbers: how many there may be.
+        arrays: how many there may be.
+        texts: how many texts and truth values there may be among the numbers.
     """
     compiled = library()
     if compiled is None:
@@ -60,24 +70,27 @@ def lift_numbers(text: bytes, name: bytes, *, numbers: int, arrays: int) -> Numb
     # written to costs nothing, because the system provides large buffers page by page.
     n_values = min(size // 2 + 1, numbers)
     n_spans = min(size // (_LEAST_SPAN + len(name)) + 1, arrays)
-    n_outline = size + n_spans
-    spans_at = 3
-    values_at = spans_at + 4 * n_spans
+    n_outline, n_places = size + n_spans, min(n_values, texts)
+    spans_at = 4
+    places_at = spans_at + 4 * n_spans
+    values_at = places_at + n_places
     outline_at = values_at + n_values // 2 + 1
     buffer = np.empty(outline_at + n_outline // 8 + 1, np.int64)
     address = address_of(buffer)
     found = compiled.localrank_lift_numbers(
         text, size, name, len(name), powers_of_five(),
-        address + 8 * values_at, n_values, address + 8 * spans_at, n_spans, address + 8 * outline_at, n_outline, address,
+        address + 8 * values_at, n_values, address + 8 * spans_at, n_spans, address + 8 * outline_at, n_outline,
+        address + 8 * places_at, n_places, address,
     )  # fmt: skip
     if found < 0:
         return None
-    n_values, n_outline, members = buffer[:spans_at].tolist()
+    n_values, n_outline, members, n_places = buffer[:spans_at].tolist()
     return Numbers(
         ctypes.string_at(address + 8 * outline_at, n_outline) if found else text,
         members,
         buffer[spans_at : spans_at + 4 * found].reshape(found, 4),
         buffer[values_at:outline_at].view(np.float32)[:n_values],
+        buffer[places_at : places_at + n_places],
     )
 
 

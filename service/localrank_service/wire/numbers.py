@@ -9,7 +9,7 @@ library no body counts as plain, and all answers are the same.
 from __future__ import annotations
 
 import struct
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,9 @@ from localrank_service.wire.query import to_float32
 from localrank_service.wire.text import outline_members, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from localrank.arrays import Matrix
+    from localrank.arrays import Indices, Matrix
     from localrank.features.feature import Feature
     from localrank.native.texts import Numbers
     from localrank_service.wire.query import Limits
@@ -30,22 +30,67 @@ if TYPE_CHECKING:
 #: Members whose values are objects of numbers or texts.
 _OBJECTS = ("boost", "query_features")
 _ID_TYPES = frozenset({str, int, type(None)})
+#: Texts and truth values among the numbers of a plain body: as many as its outline may hold.
+_MOST_TEXTS = 2**15
 
 
-class DocumentRows(NamedTuple):
-    """The documents of a request: ``[n_docs, n_features]`` float32, and their ids if any has one."""
+class PlainRows(NamedTuple):
+    """The documents of a request: ``[n_docs, n_features]`` float32.
+
+    Attributes:
+        values: a null is NaN, and so is what is no number.
+        ids: of the documents, if any has one.
+        texts: texts and truth values among the values.
+        places: ``[n_texts]`` where they stand, counted row by row.
+    """
 
     values: Matrix
     ids: list[str | int | None] | None
+    texts: Sequence[str | bool | None]
+    places: Indices
+
+    def coded(self, categories: Mapping[int, Feature], ignored: Collection[int]) -> Matrix | None:
+        """Return the values with codes of categories, by column; ``None`` if that takes more than is known here.
+
+        So it is if a text stands elsewhere than in these columns, or an ``ignored`` one. So it is if a value of a category
+        is a number, as only its text tells which.
+        """
+        values, cells = self.values, self.texts
+        if not categories and not cells:
+            return values
+        width, named = values.shape[1], sorted(categories)
+        if not np.isnan(values[:, named]).all():
+            return None
+        rows, columns = np.divmod(self.places, width)
+        position = np.full(width, -1)
+        position[named] = range(len(named))
+        among = position[columns]
+        if (elsewhere := among < 0).any():
+            if not set(columns[elsewhere].tolist()) <= set(ignored):
+                return None
+            cells = list(compress(cells, (~elsewhere).tolist()))
+            rows, among = rows[~elsewhere], among[~elsewhere]
+        count = len(values) * len(named)
+        if len(cells) < count:  # the others are null
+            given, cells = cells, [None] * count
+            for at, one in zip((rows * len(named) + among).tolist(), given, strict=True):
+                cells[at] = one
+        codes = chain.from_iterable(
+            categories[column].codes_of(cells[at :: len(named)]) for at, column in enumerate(named)
+        )
+        values = values.copy()  # another model may ask for its own codes
+        values[:, named] = np.fromiter(codes, np.float32, count).reshape(len(named), len(values)).T
+        return values
 
 
 def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> dict[str, Any] | None:
-    """Return the members of a rerank request if it is plain.
+    """Return the members of a rerank request if it is plain; ``features`` and ``documents`` are `PlainRows`.
 
-    ``features`` is an array ``[n_docs, n_features]``, and ``documents`` is `DocumentRows`; ``null`` is NaN in both.
     Documents that are ``described`` may have any members besides their features, and no ids are read.
     """
-    lifted = lift_numbers(body, b"features", numbers=limits.max_numbers, arrays=limits.max_documents)
+    lifted = lift_numbers(
+        body, b"features", numbers=limits.max_numbers, arrays=limits.max_documents, texts=_MOST_TEXTS
+    )
     if lifted is None or not len(lifted.spans):
         return None
     members = outline_members(lifted.outline)
@@ -54,15 +99,16 @@ def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> di
     # No member stands twice, and there are no deeper ones.
     known = len(members) + sum(len(members[name]) for name in _OBJECTS if type(members.get(name)) is dict)
     if "documents" not in members:
-        if len(lifted.spans) != 1 or members["features"] is not None or lifted.members != known:
+        texts = _texts([members], lifted)
+        if len(lifted.spans) != 1 or texts is None or lifted.members != known:
             return None
-        members["features"] = lifted.array()
+        members["features"] = PlainRows(lifted.array(), None, texts, lifted.places)
         return members
     rows = _rows(members["documents"], lifted, lifted.members - known, described=described)
     return None if rows is None else members | {"documents": rows}
 
 
-def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> DocumentRows | None:
+def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> PlainRows | None:
     """Return the documents if all have as many numbers; ``members`` is how many members they have together."""
     spans = lifted.spans
     if type(documents) is not list or len(documents) != len(spans):
@@ -70,18 +116,29 @@ def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> 
     # No document has a member twice, and there are no deeper members.
     if not {dict}.issuperset(map(type, documents)) or sum(map(len, documents)) != members:
         return None
-    if any(document.get("features", spans) is not None for document in documents):
-        return None
-    if spans[:, 2].any() or (spans[:, 3] != spans[0, 3]).any():
+    texts = _texts(documents, lifted)
+    if texts is None or spans[:, 2].any() or (spans[:, 3] != spans[0, 3]).any():
         return None
     values = lifted.values.reshape(len(documents), -1)
     others = members - len(documents)
-    if described or not others:
-        return DocumentRows(values, None)
-    ids = [document.get("id") for document in documents]
-    if len(ids) - ids.count(None) != others or not _ID_TYPES.issuperset(map(type, ids)):
-        return None
-    return DocumentRows(values, ids)
+    ids = None
+    if not described and others:
+        ids = [document.get("id") for document in documents]
+        if len(ids) - ids.count(None) != others or not _ID_TYPES.issuperset(map(type, ids)):
+            return None
+    return PlainRows(values, ids, texts, lifted.places)
+
+
+def _texts(holders: Sequence[dict[str, Any]], lifted: Numbers) -> list[str | bool] | None:
+    """Return the texts of the lifted arrays, if each holder had exactly one of these arrays."""
+    texts: list[str | bool] = []
+    for one in holders:
+        if (kept := one.get("features", lifted)) is not None:
+            # A list that was not lifted is empty or begins with an object.
+            if type(kept) is not list or not kept or type(kept[0]) not in _TEXTS:
+                return None
+            texts += kept
+    return texts
 
 
 class RowColumns(NamedTuple):

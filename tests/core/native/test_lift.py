@@ -32,13 +32,38 @@ MARGIN = b" " * 48
 
 SPACE = rb"[ \n\r\t]*"
 NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-CELL = rb"(?:null|" + NUMBER + rb")"
-ROW = CELL + SPACE + rb"(?:," + SPACE + CELL + SPACE + rb")*\]"
-LISTED = re.compile(rb"\[" + SPACE + ROW)
-NESTED = re.compile(
-    rb"\[" + SPACE + rb"\[" + SPACE + ROW + SPACE + rb"(?:," + SPACE + rb"\[" + SPACE + ROW + SPACE + rb")*\]"
-)
 TEXT = re.compile(rb'"((?:[^"\\]|\\[\s\S])*)"')
+WORD = rb'(?:true|false|"(?:[^"\\]|\\[\s\S])*")'
+
+
+class Arrays:
+    """What the arrays to be lifted look like, with or without texts and truth values among the numbers."""
+
+    def __init__(self, cell: bytes) -> None:
+        self.cell = re.compile(cell)
+        row = cell + SPACE + rb"(?:," + SPACE + cell + SPACE + rb")*\]"
+        self.row = re.compile(rb"\[" + SPACE + row)
+        self.rows = re.compile(
+            rb"\["
+            + SPACE
+            + rb"\["
+            + SPACE
+            + row
+            + SPACE
+            + rb"(?:,"
+            + SPACE
+            + rb"\["
+            + SPACE
+            + row
+            + SPACE
+            + rb")*\]"
+        )
+
+
+ARRAYS = {
+    False: Arrays(rb"(?:null|" + NUMBER + rb")"),
+    True: Arrays(rb"(?:null|" + WORD + rb"|" + NUMBER + rb")"),
+}
 
 
 class Lifted(NamedTuple):
@@ -46,6 +71,7 @@ class Lifted(NamedTuple):
     outline: bytes
     spans: list[list[int]]
     members: int
+    places: list[int]
 
 
 def number_of(text: bytes) -> np.float32 | None:
@@ -72,8 +98,10 @@ def number_of(text: bytes) -> np.float32 | None:
     return -found if sign and text != b"-0" else found
 
 
-def by_python(text: bytes, name: bytes = NAME) -> Lifted | None:
+def by_python(text: bytes, name: bytes = NAME, *, texts: bool = False) -> Lifted | None:
     values: list[np.float32] = []
+    places: list[int] = []
+    kinds = ARRAYS[texts]
     spans, outline, members, copied, at = [], b"", 0, 0, 0
     while (quote := text.find(b'"', at)) >= 0:
         named = TEXT.match(text, quote)
@@ -94,64 +122,78 @@ def by_python(text: bytes, name: bytes = NAME) -> Lifted | None:
         if text[at : at + 1] != b"[":
             continue
         inside = text[at + 1 :].lstrip(b" \n\r\t")[:1]
-        if not inside or inside not in b"[n-0123456789":
+        if not inside or inside not in b"[n-0123456789" + b'"tf' * texts:
             continue
-        array = (NESTED if inside == b"[" else LISTED).match(text, at)
+        array = (kinds.rows if inside == b"[" else kinds.row).match(text, at)
         if array is None:
             return None
+        cells = kinds.cell.findall(array[0])
+        words = [one for one in cells if one[:1] in (b'"', b"t", b"f")]
+        places += [len(values) + place for place, one in enumerate(cells) if one in words]
         found = [
-            number_of(one) if one != b"null" else np.float32(np.nan) for one in re.findall(CELL, array[0])
+            number_of(one) if one != b"null" and one not in words else np.float32(np.nan) for one in cells
         ]
-        rows = re.findall(rb"\[" + SPACE + ROW, array[0][1:]) if inside == b"[" else []
-        widths = {len(re.findall(CELL, row)) for row in rows} or {len(found)}
+        rows = kinds.row.findall(array[0][1:]) if inside == b"[" else []
+        widths = {len(kinds.cell.findall(row)) for row in rows} or {len(found)}
         if len(widths) > 1 or any(one is None for one in found):
             return None
         values += [one for one in found if one is not None]
         spans.append([*array.span(), len(rows), *widths])
-        outline += text[copied:at] + b"null"
+        outline += text[copied:at] + (b"[" + b",".join(words) + b"]" if words else b"null")
         copied = at = array.end()
     return Lifted(
-        np.array(values, np.float32).tobytes(), outline + text[copied:] if spans else b"", spans, members
+        np.array(values, np.float32).tobytes(),
+        outline + text[copied:] if spans else b"",
+        spans,
+        members,
+        places,
     )
 
 
 def by_library(
-    text: bytes, rooms: tuple[int, int, int], name: bytes = NAME, *, in_front: bool = False
+    text: bytes, rooms: tuple[int, ...], name: bytes = NAME, *, in_front: bool = False
 ) -> Lifted | None:
     """Call the library with memory that ends where the text and the rooms end."""
     opened = library()
     assert opened is not None
     given, named = fenced(text, in_front=in_front), fenced(name)
-    values, spans, outline = (
+    n_places = rooms[3] if len(rooms) > 3 else 0
+    values, spans, outline, places = (
         room(count, kind)
-        for count, kind in zip((rooms[0], 4 * rooms[1], rooms[2]), ("f4", "i8", "u1"), strict=True)
+        for count, kind in zip(
+            (rooms[0], 4 * rooms[1], rooms[2], n_places), ("f4", "i8", "u1", "i8"), strict=True
+        )
     )
-    totals = room(3, np.int64)
+    totals = room(4, np.int64)
     found = opened.localrank_lift_numbers(
         given.ctypes.data, len(text), named.ctypes.data, len(name), powers_of_five(), values.ctypes.data, rooms[0],
-        spans.ctypes.data, rooms[1], outline.ctypes.data, rooms[2], totals.ctypes.data,
+        spans.ctypes.data, rooms[1], outline.ctypes.data, rooms[2], places.ctypes.data, n_places, totals.ctypes.data,
     )  # fmt: skip
     if found == UNUSUAL:
         return None
-    n_values, n_outline, members = totals.tolist()
+    n_values, n_outline, members, n_texts = totals.tolist()
     return Lifted(
         values[:n_values].tobytes(),
         outline[:n_outline].tobytes(),
         spans.reshape(-1, 4)[:found].tolist(),
         members,
+        places[:n_texts].tolist(),
     )
 
 
 def check(text: bytes) -> Lifted | None:
-    """Compare the two on memory that ends with the text, and on some that begins with it."""
-    expected = by_python(text)
-    exact = (
-        (9, 3, len(text) + 9)
-        if expected is None
-        else (len(expected.values) // 4, len(expected.spans), len(expected.outline))
-    )
-    for in_front in (False, True):
-        assert expected == by_library(text, exact, in_front=in_front)
+    """Compare the two on memory that ends with the text, and on some that begins with it; with texts and without."""
+    for texts in (True, False):
+        expected = by_python(text, texts=texts)
+        exact = (
+            (9, 3, len(text) + 9, 9)
+            if expected is None
+            else (len(expected.values) // 4, len(expected.spans), len(expected.outline), len(expected.places))
+        )
+        # Room for one place more says that there may be any.
+        rooms = (*exact[:3], exact[3] or 1) if texts else exact[:3]
+        for in_front in (False, True):
+            assert expected == by_library(text, rooms, in_front=in_front)
     return expected
 
 
@@ -161,6 +203,8 @@ CASES = [
     b'{"a\\"b": "\\\\", "features" : [ [ 1 ] ,\n[ 2 ]\t] , "n": null}',
     b'{"documents": [{"features": [1, 2], "id": "features"}, {"id": 7, "features":[null,4]}]}',
     b'{"features": ["a"], "x": {"features": [true]}, "y": 1}',
+    b'{"features": [["a", 1, true], [null, 2, false], ["b\\"\\u00e9", 3.5 , "" ]], "x": {"features": ["c"]}}',
+    b'{"documents": [{"features": [1, "x"]}, {"features":[ "features" , "]" ], "id": "d"}]}',
     b'{"features": 5, "features": "x", "features": [], "features" : [ null ] }',
     b'{"features": null}',
     b'{"features": {"a": 1}}',
@@ -210,6 +254,16 @@ CASES = [
     b'"',
     b"",
     b"{}",
+    b'{"features": ["a" "b"]}',
+    b'{"features": ["a", 1, "b]}',
+    b'{"features": [1, "a": 2]}',
+    b'{"features": [1, tru]}',
+    b'{"features": [true',
+    b'{"features": [falsetrue]}',
+    b'{"features": [f, 1]}',
+    b'{"features": [["a", "b"], ["c"]]}',
+    b'{"features": [[["a"]]]}',
+    b'{"features": ["a", {}]}',
 ]
 
 
@@ -249,7 +303,7 @@ def test_damaged_texts_are_read_as_by_python() -> None:
     ]
     lifted = []
     for _ in range(700):
-        text = CASES[int(random.integers(10))]
+        text = CASES[int(random.integers(12))]
         for _ in range(int(random.integers(1, 4))):
             at = int(random.integers(len(text) + 1))
             text = text[:at] + parts[int(random.integers(len(parts)))] + text[at + int(random.integers(3)) :]
@@ -259,13 +313,13 @@ def test_damaged_texts_are_read_as_by_python() -> None:
     assert 0.1 < np.mean(lifted) < 0.9
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2])
+@pytest.mark.parametrize("missing", [0, 1, 2, 3])
 def test_one_place_less_than_is_needed_is_unusual(missing: int) -> None:
-    text = b'{"features": [[1, 2], [3, 4]], "x": {"features": [5]}, "y": "features"}'
-    needed = (5, 2, len(text) - len(b"[[1, 2], [3, 4]][5]") + 8)
+    text = b'{"features": [[1, "a"], [true, 4]], "x": {"features": [5]}, "y": "features"}'
+    needed = (5, 2, len(text) - len(b'[[1, "a"], [true, 4]][5]') + len(b'["a",true]null'), 2)
 
-    assert by_library(text, needed) == by_python(text)
-    assert by_library(text, tuple(size - (place == missing) for place, size in enumerate(needed))) is None  # type: ignore[arg-type]
+    assert by_library(text, needed) == by_python(text, texts=True)
+    assert by_library(text, tuple(size - (place == missing) for place, size in enumerate(needed))) is None
 
 
 def test_an_outline_without_room_for_a_null_is_unusual() -> None:

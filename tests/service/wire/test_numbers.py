@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localrank.features.contract import Encoding, FeatureContract
+from localrank.features.feature import Feature
 from localrank.native import texts as lift
 from localrank.native.library import FOLDER, PROTOTYPES, library
 from localrank.native.texts import lift_numbers, powers_of_five
@@ -37,6 +39,16 @@ if TYPE_CHECKING:
     from localrank.arrays import Array
 
 CONTRACT = three_kinds().contract
+#: The same features, one of them a category.
+OF_SHOPS = FeatureContract.learn(
+    np.tile(np.arange(4, dtype=np.float32), (4, 1)),
+    [4],
+    features=[
+        Feature(name, "category", ("nike", "3", "true")) if name == "pagerank" else Feature(name)
+        for name in CONTRACT.names
+    ],
+    encodings=[Encoding(CONTRACT.names.index("pagerank"), None, np.zeros(5))],
+)
 LIMITS = Limits(6, refuse_extra_features=False)
 LARGE = Limits(5000, refuse_extra_features=False)
 
@@ -49,12 +61,14 @@ def _compiled() -> None:
 
 
 def outcome(
-    body: bytes, read: Callable[[bytes, Limits], rerank_json.JsonQuery] = rerank_json.JsonQuery.read
+    body: bytes,
+    read: Callable[[bytes, Limits], rerank_json.JsonQuery] = rerank_json.JsonQuery.read,
+    contract: FeatureContract = CONTRACT,
 ) -> tuple[Any, ...]:
     """Everything that a request's reading decides."""
     try:
         query = read(body, LIMITS)
-        documents = query.documents(CONTRACT)
+        documents = query.documents(contract)
     except Problem as problem:
         return problem.status, problem.detail, problem.pointer
     cells = [documents.locate(d, f) for d in range(len(documents.matrix)) for f in (None, 0, 3)]
@@ -71,9 +85,10 @@ def outcome(
 def check_same(body: bytes) -> tuple[Any, ...]:
     """Read a body as both wires that take documents, with and without compiled code."""
     reads: tuple[Any, ...] = rerank_json.JsonQuery.read, cohere.CohereQuery.read
-    fast = [outcome(body, read) for read in reads]
+    each = [(read, contract) for contract in (CONTRACT, OF_SHOPS) for read in reads]
+    fast = [outcome(body, *one) for one in each]
     with without_library():
-        slow = [outcome(body, read) for read in reads]
+        slow = [outcome(body, *one) for one in each]
     assert slow == fast
     return fast[0]
 
@@ -107,6 +122,17 @@ PLAIN: dict[str, str] = {
     "beyond float32": '{"features": [[1e39, 2, 3, 4]]}',
     "an unknown member": '{"features": [[1, 2, 3, 4]], "label": 1}',
     "as many features as text and numbers": '{"features": [[1, 2, 3, 4]], "model": "features", "query_id": 7}',
+    "a boolean": '{"features": [[1, true, 3, 4]]}',
+    "a text": '{"features": [[1, "2", 3, 4]]}',
+    "the text null": '{"features": [[1, "null", 3, 4]]}',
+    "a null and a boolean": '{"features": [[1, null, false, 4]]}',
+    "values of a category": '{"features": [[1, "nike", 3, 4], [1, null, 3, 4], [1, true, 3, 4], [1, "", 3, 4]]}',
+    "values of a category in rows": '{"documents": [{"id": "nike", "features": [1, "3.0", 3, 4]}, {"features": [1, "n\\u00e4h\\"e", 3, 4]}]}',
+    "a category without values": '{"features": [[1, null, 3, 4], [1, null, 3, 4]]}',
+    "a number for one value of a category": '{"features": [[1, "nike", 3, 4], [1, 3.00000001, 3, 4]]}',
+    "a text elsewhere": '{"features": [[1, "nike", 3, "4"]]}',
+    "names in another order": '{"feature_names": ["age", "x", "ctr:7d", "pagerank", "bm25"], "features": [[1, "a", 2, "nike", 4], [1, 5, 2, null, 4], [1, null, 2, "3", 4]]}',
+    "a text in a flat row": '{"features": ["nike", 2, 3, 4]}',
     "a zero byte in an id": '{"ids": ["a\\u0000b"], "features": [[1, 2, 3, 4]]}',
 }
 
@@ -153,10 +179,6 @@ UNUSUAL: dict[str, str | bytes] = {
     "a quote missing": '{"features: [[1, 2, 3, 4]]}',
     "a number for a row": '{"features": [[1, 2, 3, 4], 5]}',
     "a row after a number": '{"features": [5, [1, 2, 3, 4]]}',
-    "a boolean": '{"features": [[1, true, 3, 4]]}',
-    "a text": '{"features": [[1, "2", 3, 4]]}',
-    "the text null": '{"features": [[1, "null", 3, 4]]}',
-    "a null and a boolean": '{"features": [[1, null, false, 4]]}',
     "null after a minus": '{"features": [[-null, 2, 3, 4]]}',
     "null before a digit": '{"features": [[null5, 2, 3, 4]]}',
     "null for documents": '{"documents": null}',
@@ -189,6 +211,12 @@ UNUSUAL: dict[str, str | bytes] = {
     "deep features": '{"features": ' + "[" * 1000 + "]" * 1000 + "}",
     "deep below features": '{"features": ' + "[" * 1500 + "]" * 1500 + "}",
     "an object for a list": '{"ids": {"a": 1}, "features": [[1, 2, 3, 4]]}',
+    "a text that is no JSON": '{"features": [[1, "\\x", 3, 4]]}',
+    "a text without its end": '{"features": [[1, "nike, 3, 4]]}',
+    "a text for a member": '{"features": [[1, "nike": 3, 4]]}',
+    "half of true": '{"features": [[1, tru, 3, 4]]}',
+    "a text beside an object": '{"features": ["nike", {}]}',
+    "objects, and texts below": '{"features": [{}], "boost": {"features": ["nike"]}}',
     "a list": "[1, 2, 3, 4]",
     "nothing": "",
     "cut": '{"features": [[1, 2, 3, 4',
@@ -213,6 +241,17 @@ def test_plain_bodies_are_read_the_fast_way_and_to_the_same_bits(case: str) -> N
         check_same(around + body + around)
 
 
+def test_values_of_categories_are_read_as_quickly_as_numbers() -> None:
+    query = rerank_json.JsonQuery.read(
+        b'{"features": [[1, "nike", 3, 4], [1, null, 3, 4], [1, "x", 3, 4]]}', LIMITS
+    )
+
+    # Another model may have other codes; the query is the same.
+    for _ in range(2):
+        np.testing.assert_array_equal([0, np.nan, 3], query.documents(OF_SHOPS).matrix[:, 1])
+        assert len(query._body) == query.cost
+
+
 @pytest.mark.parametrize("case", UNUSUAL)
 def test_anything_else_is_read_the_other_way(case: str) -> None:
     body = encoded(UNUSUAL[case])
@@ -229,7 +268,7 @@ def test_the_same_numbers_in_other_rows_are_another_request() -> None:
 
     assert ragged is None
     assert square is not None
-    np.testing.assert_array_equal([[1, 2], [3, 4]], square["features"])
+    np.testing.assert_array_equal([[1, 2], [3, 4]], square["features"].values)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +474,7 @@ def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytes
     values = random.standard_normal(2000) * 10.0 ** random.integers(-3, 9, 2000)
     rows = [[float(str(np.float32(one))), float(one), int(one), None] for one in values]
     body = json.dumps({"features": rows}).encode()
-    expected = rerank_json.JsonQuery.read(body, LARGE)._members["features"]
+    expected = rerank_json.JsonQuery.read(body, LARGE)._members["features"].values
 
     # The scan of the text has no instructions of its own.
     both = SimpleNamespace(
@@ -444,7 +483,7 @@ def test_processors_without_sse_read_the_same(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.setattr(lift, "library", lambda: both)
 
-    assert expected.tobytes() == rerank_json.JsonQuery.read(body, LARGE)._members["features"].tobytes()
+    assert expected.tobytes() == rerank_json.JsonQuery.read(body, LARGE)._members["features"].values.tobytes()
     assert expected.shape == (2000, 4)
 
 
@@ -460,11 +499,11 @@ def test_rooms_that_are_too_small_are_not_exceeded() -> None:
             values, spans, outline = (
                 np.full(count, 7, kind) for count, kind in ((8, "f4"), (12, "i8"), (99, "u1"))
             )
-            totals = np.zeros(3, np.int64)
+            totals = np.zeros(4, np.int64)
 
             found = opened.localrank_lift_numbers(
                 body, len(body), b"features", 8, powers_of_five(), values.ctypes.data, rooms[0],
-                spans.ctypes.data, rooms[1], outline.ctypes.data, rooms[2], totals.ctypes.data,
+                spans.ctypes.data, rooms[1], outline.ctypes.data, rooms[2], None, 0, totals.ctypes.data,
             )  # fmt: skip
 
             assert (2 if room == needed[spared] else -1) == found
@@ -498,10 +537,10 @@ def test_what_is_lifted_stands_in_the_spans() -> None:
 
 
 cell = st.sampled_from(
-    ["1", "-2.5", "0", "-0", "1e-3", "4e99", "null", "null", "true", '"3"', "[]", "[2,3]", "1e39"]
+    ["1", "-2.5", "0", "-0", "1e-3", "4e99", "null", "null", "true", '"3"', '"nike"', "[]", "[2,3]", "1e39"]
 )
 row = st.lists(cell, min_size=3, max_size=5) | st.lists(
-    st.sampled_from(["1", "2.5", "null"]), min_size=4, max_size=4
+    st.sampled_from(["1", "2.5", "null", '"3.0"', "true"]), min_size=4, max_size=4
 )
 space = st.sampled_from(["", " ", "\n"])
 texts = st.sampled_from(

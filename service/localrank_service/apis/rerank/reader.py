@@ -49,12 +49,14 @@ from localrank_service.wire.query import (
 from localrank_service.wire.text import Elements, Text, members_in, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from localrank.arrays import Array, Matrix
     from localrank.features.contract import FeatureContract
+    from localrank.features.feature import Feature
     from localrank.ranker import Stopwatch
     from localrank_service.wire.answer import Ranked
+    from localrank_service.wire.numbers import PlainRows
 
 #: Of ``POST /v1/rerank``; any other is refused by name.
 RERANK = (
@@ -245,22 +247,12 @@ class JsonQuery:
         if names is not None and gap is not None:
             names += gap.names
         columns, extra = (None, ()) if names is None else columns_of(names, contract, self._limits)
-        width = contract.n_features if names is None else len(names)
+        known = RowColumns(contract.names if names is None else names, *_special(contract, names, columns))
         if self._plain:
-            # A number that is the value of a category has more digits than float32.
-            fits = not contract.categories
-            if fits and (documents := self._of_plain(columns, width, extra, gap)) is not None:
+            if (documents := self._of_plain(columns, known, extra, gap)) is not None:
                 return documents
             # It does not fit: find out where.
             self._members, self._plain = members_of(self._body, self.table, self._limits), False
-        places = contract.categories if columns is None else [int(columns[at]) for at in contract.categories]
-        categories = {
-            place: contract.features[at] for place, at in zip(places, contract.categories, strict=True)
-        }
-        ignored = (
-            [at for at, name in enumerate(names or ()) if name not in contract.positions] if extra else []
-        )
-        known = RowColumns(names or contract.names, categories, ignored)
         if self.form == "documents":
             return self._rows(contract, known, columns, extra, gap)
         matrix, locate = self._matrix(known, gap)
@@ -298,22 +290,26 @@ class JsonQuery:
         )
 
     def _of_plain(
-        self, columns: Array | None, width: int, extra: tuple[str, ...], gap: AbsentColumns | None
+        self, columns: Array | None, known: RowColumns, extra: tuple[str, ...], gap: AbsentColumns | None
     ) -> Documents | None:
         """Return the documents of members that `plain_members` has read, if they fit."""
-        if self.form == "documents":
-            values, ids = self._members["documents"]
-            locate: Callable[[int, int | None], str] = _in_row
-        else:
-            values, ids = self._members["features"], None
-            locate = _in_matrix
-        n_docs = len(values)
-        if gap is not None and values.ndim == 2 and gap.is_short(values.shape[1]):
-            values, locate = gap.filled(values), gap.located(locate)
-        if values.ndim != 2 or values.shape[1] != width or n_docs > self._limits.max_documents:
+        rows: PlainRows = self._members[self.form]
+        locate: Callable[[int, int | None], str] = _in_row if self.form == "documents" else _in_matrix
+        n_docs, width = len(rows.values), len(known.names)
+        is_short = gap is not None and rows.values.ndim == 2 and gap.is_short(rows.values.shape[1])
+        kept = gap.kept if gap is not None and is_short else range(width)
+        if rows.values.ndim != 2 or rows.values.shape[1] != len(kept) or n_docs > self._limits.max_documents:
             return None
-        if "ids" in self._members:
-            ids = self._ids(n_docs)
+        categories, ignored = known.categories, known.ignored
+        if gap is not None and is_short:
+            categories = {place: categories[at] for place, at in enumerate(kept) if at in categories}
+            ignored = [place for place, at in enumerate(kept) if at in ignored]
+        values = rows.coded(categories, ignored)
+        if values is None:
+            return None
+        if gap is not None and is_short:
+            values, locate = gap.filled(values), gap.located(locate)
+        ids = self._ids(n_docs) if "ids" in self._members else rows.ids
         if columns is not None:
             values, locate = ordered(values, columns), in_model_order(locate, columns)
         return Documents(values, ids, locate, dict.fromkeys(extra, n_docs))
@@ -458,6 +454,16 @@ class JsonQuery:
         if said := wrong(count):
             raise Problem(422, said, pointer=pointer(name))
         return list(value) if elements is None else elements.all()
+
+
+def _special(
+    contract: FeatureContract, names: Sequence[str] | None, columns: Array | None
+) -> tuple[Mapping[int, Feature], Sequence[int]]:
+    """Return the categories by their place in a row, and the places of what the model does not know."""
+    if columns is None or names is None:
+        return {at: contract.features[at] for at in contract.categories} if contract.categories else {}, ()
+    categories = {int(columns[at]): contract.features[at] for at in contract.categories}
+    return categories, [at for at, name in enumerate(names) if name not in contract.positions]
 
 
 def _in_row(document: int, column: int | None) -> str:
