@@ -177,6 +177,18 @@ def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clicked("log.parquet")
     judged = typed(page.take("sh", "localrank data clicks"))
 
+    for example in ("judgements.csv", "responses.jsonl"):
+        shutil.copy(ROOT / "docs" / "examples" / example, at)
+    lines = Path("responses.jsonl").read_text().splitlines(keepends=True)
+    Path("responses.jsonl").write_text("".join(lines[:-1]))
+    with Path("judgements.csv").open("a") as file:
+        file.write("cheap red shoes,d99,3\n")
+    joining = page.take("console", "localrank data join")
+    joined = typed(joining)
+
+    assert joining.text.splitlines()[1:] == joined[0].splitlines()
+    for file in ("judgements.csv", "responses.jsonl", "engine.run"):
+        Path(file).unlink()
     assert ("bm25",) == names["queries"].feature_names
     made = {"clicks.parquet", "places.json", "impressions", "models", "log.parquet", "judged.parquet"}
     assert made == {path.name for path in at.iterdir()}

@@ -14,6 +14,7 @@ from localrank.errors import InvalidConfiguration
 from localrank_training.cli.arguments import Overwrite, SkipBadFiles, add, say
 from localrank_training.cli.clicks import clicks
 from localrank_training.cli.export import export
+from localrank_training.cli.join import join
 from localrank_training.cli.output import AsJson, given, progress
 from localrank_training.data.tables import Columns
 
@@ -244,7 +245,7 @@ def synthesize(
         typer.echo(f"{out}: {queries} queries, {n_docs} documents, {features} features")
 
 
-for command in (inspect, convert, split, export, clicks, synthesize):
+for command in (inspect, convert, split, export, clicks, join, synthesize):
     add(app, command)
 
 

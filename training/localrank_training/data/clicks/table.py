@@ -116,6 +116,7 @@ class JudgedClicks:
         clicks: in them.
         without_click: lists that are left out.
         queries: that were made.
+        searched: what was searched for, of each row of the table.
     """
 
     table: Any
@@ -123,6 +124,7 @@ class JudgedClicks:
     clicks: int
     without_click: int
     queries: int
+    searched: Sequence[str]
 
 
 def read_log(paths: Sequence[str | Path], names: Names, say: Callable[[str], None]) -> ClickLog:
@@ -195,7 +197,8 @@ def judgements_of(log: ClickLog, propensities: Propensities | None, max_weight: 
     columns |= {name: others[name] for name in others.column_names}
     marks = {POSITION: b"position"} | ({} if propensities is None else {WEIGHT: b"weight"})
     table = pa.table(columns).replace_schema_metadata(marks)
-    return JudgedClicks(table, len(starts), int(log.clicked.sum()), without, queries)
+    searched = [log.queries[row] for row in rows]
+    return JudgedClicks(table, len(starts), int(log.clicked.sum()), without, queries, searched)
 
 
 def write_table(table: Any, path: Path) -> None:
