@@ -174,9 +174,6 @@ def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     exec(page.take("python", "from localrank_training.data.reading").text, names)
     exported = typed(page.take("sh", "localrank data export"))
-    clicked("log.parquet")
-    judged = typed(page.take("sh", "localrank data clicks"))
-
     for example in ("judgements.csv", "responses.jsonl"):
         shutil.copy(ROOT / "docs" / "examples" / example, at)
     lines = Path("responses.jsonl").read_text().splitlines(keepends=True)
@@ -187,8 +184,11 @@ def test_the_data_page(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
     joined = typed(joining)
 
     assert joining.text.splitlines()[1:] == joined[0].splitlines()
-    for file in ("judgements.csv", "responses.jsonl", "engine.run"):
-        Path(file).unlink()
+    for written in ("judgements.csv", "responses.jsonl", "engine.run", "judged.parquet"):
+        Path(written).unlink()
+    clicked("log.parquet")
+    judged = typed(page.take("sh", "localrank data clicks"))
+
     assert ("bm25",) == names["queries"].feature_names
     made = {"clicks.parquet", "places.json", "impressions", "models", "log.parquet", "judged.parquet"}
     assert made == {path.name for path in at.iterdir()}
@@ -420,6 +420,16 @@ def test_the_page_about_search_engines(at: Path) -> None:
             assert {hit["_id"] for hit in hits} >= {hit["_id"] for hit in found}
             assert sorted((hit["_score"] for hit in found), reverse=True) == [hit["_score"] for hit in found]
 
+    shutil.copy(ROOT / "docs" / "examples" / "judgements.csv", at)
+    Path("search.json").write_text(page.take("json", '{"size"').text)
+    collecting = page.take("console", "localrank data collect")
+    command, joining = commands(collecting)
+    with engine(json.dumps({"hits": {"hits": plain}}).encode()) as (url, searches):
+        said = answered(command.replace("http://localhost:9200", url), None, QUICK)
+    answered(joining, None, QUICK)
+
+    assert f"{said.strip()}\n" in collecting.text
+    assert 40 == len({search["query"]["bool"]["must"]["multi_match"]["query"] for _, search in searches})
     assert not page.runnable()
 
 

@@ -13,6 +13,7 @@ from localrank.commands.output import print_json, print_table
 from localrank.errors import InvalidConfiguration
 from localrank_training.cli.arguments import Overwrite, SkipBadFiles, add, say
 from localrank_training.cli.clicks import clicks
+from localrank_training.cli.collect import collect
 from localrank_training.cli.export import export
 from localrank_training.cli.join import join
 from localrank_training.cli.output import AsJson, given, progress
@@ -245,7 +246,7 @@ def synthesize(
         typer.echo(f"{out}: {queries} queries, {n_docs} documents, {features} features")
 
 
-for command in (inspect, convert, split, export, clicks, join, synthesize):
+for command in (inspect, convert, split, export, clicks, join, collect, synthesize):
     add(app, command)
 
 

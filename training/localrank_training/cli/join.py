@@ -16,8 +16,8 @@ from localrank_training.cli.output import AsJson, given
 if TYPE_CHECKING:
     from localrank_training.data.clicks.propensities import Propensities
     from localrank_training.data.clicks.table import ClickLog
-    from localrank_training.data.engines.joining import Joined, Responses
-    from localrank_training.data.engines.judgements import Judgements
+    from localrank_training.data.engines.joining import JoinedResponses, Responses
+    from localrank_training.data.engines.judgements import Ratings
 
 
 def join(
@@ -130,7 +130,7 @@ def join(
     from localrank_training.data.clicks.export import propensities_of
     from localrank_training.data.clicks.propensities import trusted
     from localrank_training.data.engines import joining
-    from localrank_training.data.engines.judgements import Named, read_judgements
+    from localrank_training.data.engines.judgements import RatingColumns, read_judgements
 
     def correcting(clicks: ClickLog) -> Propensities | None:
         if propensities != "em":
@@ -146,7 +146,7 @@ def join(
         sources=_names(sources),
         id=id_member,
     )
-    judged = read_judgements(judgements, Named(query, document, rating), correcting, max_weight, say)
+    judged = read_judgements(judgements, RatingColumns(query, document, rating), correcting, max_weight, say)
     found = joining.read_responses(responses, reading, skip=skip_bad_lines)
     joined = joining.join(judged, found, zero=unjudged is Unjudged.zero, missing_as_zero=missing_as_zero)
     if run is not None:
@@ -185,7 +185,7 @@ _LEFT = {
 }
 
 
-def _figures(judged: Judgements, found: Responses, joined: Joined) -> dict[str, Any]:
+def _figures(judged: Ratings, found: Responses, joined: JoinedResponses) -> dict[str, Any]:
     return {
         "queries": joined.queries,
         "documents": joined.table.num_rows,
@@ -205,7 +205,7 @@ def _figures(judged: Judgements, found: Responses, joined: Joined) -> dict[str, 
     }
 
 
-def _print(judged: Judgements, found: Responses, joined: Joined, out: str) -> None:
+def _print(judged: Ratings, found: Responses, joined: JoinedResponses, out: str) -> None:
     typer.echo(
         f"{out}: {joined.queries} queries, {joined.table.num_rows} documents, {len(joined.features)} features, from "
         f"{judged.documents} judged documents and {found.count} responses"

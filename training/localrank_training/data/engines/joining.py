@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.responses import Engine
-    from localrank_training.data.engines.judgements import JudgedList, Judgements
+    from localrank_training.data.engines.judgements import JudgedList, Ratings
 
 #: Columns that features may not be called.
 COLUMNS = ("label", "qid", "weight", DOCUMENT, "position")
@@ -73,7 +73,7 @@ class Left:
             self.examples.append(example)
 
 
-class Page(NamedTuple):
+class HitPage(NamedTuple):
     """A response: its hits in the engine's order, and the features that each holds.
 
     Attributes:
@@ -98,7 +98,7 @@ class Responses:
         bad: lines that could not be read, and why.
     """
 
-    pages: dict[str, Page] = field(default_factory=dict)
+    pages: dict[str, HitPage] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     count: int = 0
     repeated: int = 0
@@ -148,7 +148,7 @@ def read_responses(paths: Sequence[str | Path], reading: Reading, *, skip: bool 
 
 def _read_line(
     line: Mapping[str, Any], where: str, reading: Reading, readers: dict[Engine, HitReader]
-) -> tuple[list[str], Page, int]:
+) -> tuple[list[str], HitPage, int]:
     keys = [
         str(line[name])
         for name in ("query_id", "query")
@@ -189,9 +189,9 @@ def _read_line(
 
 def _page_of(
     hits: Sequence[Any], of_query: Mapping[str, Any], reader: HitReader, reading: Reading, where: str
-) -> tuple[Page, int]:
+) -> tuple[HitPage, int]:
     path = (reading.id or reader.engine.id).split(".")
-    page = Page(
+    page = HitPage(
         {}, {name: _value(value, f"{where}: query_features {name!r}") for name, value in of_query.items()}
     )
     without_id = 0
@@ -235,7 +235,7 @@ def _value(value: Any, where: str) -> Any:
 
 
 @dataclass(slots=True)
-class Joined:
+class JoinedResponses:
     """What was written, and what did not match.
 
     Attributes:
@@ -262,8 +262,8 @@ class Joined:
 
 
 def join(
-    judged: Judgements, responses: Responses, *, zero: bool = False, missing_as_zero: bool = False
-) -> Joined:
+    judged: Ratings, responses: Responses, *, zero: bool = False, missing_as_zero: bool = False
+) -> JoinedResponses:
     """Join judgements with responses.
 
     Args:
@@ -324,10 +324,10 @@ def join(
         raise _nothing(judged, responses, left["without_response"].count == len(judged.lists))
     columns = _columns(rows, missing_as_zero=missing_as_zero)
     features = tuple(name for name in columns if name not in COLUMNS)
-    return Joined(pa.table(columns), features, queries, run=run, **left)
+    return JoinedResponses(pa.table(columns), features, queries, run=run, **left)
 
 
-def _nothing(judged: Judgements, responses: Responses, no_query: bool) -> InvalidData:  # noqa: FBT001
+def _nothing(judged: Ratings, responses: Responses, no_query: bool) -> InvalidData:  # noqa: FBT001
     one = judged.lists[0]
     if no_query:
         key = next(iter(responses.pages))
@@ -381,7 +381,7 @@ def _columns(
     return columns
 
 
-def write_joined(joined: Joined, path: Path, *, overwrite: bool, say: Callable[[str], None]) -> str:
+def write_joined(joined: JoinedResponses, path: Path, *, overwrite: bool, say: Callable[[str], None]) -> str:
     """Write the table by the ending of the path: CSV, Parquet, Arrow or LETOR text; return the options that training needs.
 
     Raises:
@@ -410,7 +410,7 @@ def write_joined(joined: Joined, path: Path, *, overwrite: bool, say: Callable[[
     return " --weight weight" * (weight is not None) + " --position position" * (position is not None)
 
 
-def write_run(joined: Joined, path: Path, *, overwrite: bool) -> None:
+def write_run(joined: JoinedResponses, path: Path, *, overwrite: bool) -> None:
     """Write the engine's order as a TREC run.
 
     Raises:

@@ -66,7 +66,7 @@ class JudgedList(NamedTuple):
 
 
 @dataclass(slots=True)
-class Judgements:
+class Ratings:
     """What was judged.
 
     Attributes:
@@ -82,7 +82,7 @@ class Judgements:
         return sum(len(one.labels) for one in self.lists)
 
 
-class Named(NamedTuple):
+class RatingColumns(NamedTuple):
     """Columns of tables of judgements; None looks for the usual names."""
 
     query: str | None = None
@@ -92,11 +92,11 @@ class Named(NamedTuple):
 
 def read_judgements(
     paths: Sequence[str | Path],
-    named: Named,
+    named: RatingColumns,
     correcting: Callable[[ClickLog], Propensities | None],
     max_weight: float,
     say: Callable[[str], None],
-) -> Judgements:
+) -> Ratings:
     """Read files of judgements.
 
     Args:
@@ -167,11 +167,11 @@ class _Collected:
                 f"{where}: document {document!r} of query {query!r} has the rating {label:g}; expected {before:g}, as in {first}"
             )
 
-    def whole(self) -> Judgements:
+    def whole(self) -> Ratings:
         lists = [
             JudgedList(query, labels, text=self.texts.get(query)) for query, labels in self.labels.items()
         ]
-        return Judgements(lists, self.unrated)
+        return Ratings(lists, self.unrated)
 
 
 def _is_qrels(line: bytes) -> bool:
@@ -186,7 +186,7 @@ def _is_number(text: bytes) -> bool:
         return False
 
 
-def _read_table(source: Source, delimiter: str, first: int, named: Named, found: _Collected) -> None:
+def _read_table(source: Source, delimiter: str, first: int, named: RatingColumns, found: _Collected) -> None:
     with opened(source) as (stream, _):
         try:
             text = stream.read().decode("utf-8-sig")
