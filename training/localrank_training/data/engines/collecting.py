@@ -65,7 +65,7 @@ _TERMINATED = 143
 _SHOWN = 200
 
 
-class Search(NamedTuple):
+class PlannedSearch(NamedTuple):
     """One search.
 
     Attributes:
@@ -236,7 +236,7 @@ def _filled(value: Any, values: Mapping[str, str]) -> Any:
     return value
 
 
-def read_searches(path: Path) -> tuple[list[Search], list[str]]:
+def read_searches(path: Path) -> tuple[list[PlannedSearch], list[str]]:
     """Return the searches of a file, each once, and the names of its columns.
 
     A table with a column ``query`` (and ``query_id`` or ``qid``), such as judgements; or a query on each line.
@@ -257,16 +257,18 @@ def read_searches(path: Path) -> tuple[list[Search], list[str]]:
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
         identifier = next((name for name in ("query_id", "qid") if name in header), None)
         found = [
-            Search(row["query"], None if identifier is None else row[identifier], row)
+            PlannedSearch(row["query"], None if identifier is None else row[identifier], row)
             for row in rows
             if row["query"].strip()
         ]
     else:
         header = ["query"]
         found = [
-            Search(line.strip(), None, {"query": line.strip()}) for line in text.splitlines() if line.strip()
+            PlannedSearch(line.strip(), None, {"query": line.strip()})
+            for line in text.splitlines()
+            if line.strip()
         ]
-    each: dict[tuple[str | None, str], Search] = {}
+    each: dict[tuple[str | None, str], PlannedSearch] = {}
     for one in found:
         each.setdefault(one.key, one)
     searches = [*each.values()]
@@ -277,7 +279,7 @@ def read_searches(path: Path) -> tuple[list[Search], list[str]]:
 
 def collect(
     access: Access,
-    searches: Sequence[Search],
+    searches: Sequence[PlannedSearch],
     template: Template,
     out: Path,
     *,
@@ -305,7 +307,7 @@ def collect(
     with _store(out, overwrite=overwrite) as file:
         done = _stored(file, out, digest)
         left = [one for one in searches if one.key not in done]
-        run = _Run(access, template, manners, file, Collected(before=len(searches) - len(left)))
+        run = _Collecting(access, template, manners, file, Collected(before=len(searches) - len(left)))
         total = len(searches)
         with suppress(asyncio.CancelledError):
             asyncio.run(
@@ -369,7 +371,7 @@ class _RefusedError(Exception):
     """The engine answers this search with an error."""
 
 
-class _Run:
+class _Collecting:
     """One run of `collect`."""
 
     def __init__(
@@ -383,7 +385,7 @@ class _Run:
         self._in_a_row = 0
         self.finished = 0
 
-    async def all(self, searches: Sequence[Search], advance: Any) -> None:
+    async def all(self, searches: Sequence[PlannedSearch], advance: Any) -> None:
         waiting = iter(searches)
         main = asyncio.current_task()
         if main is not None and threading.current_thread() is threading.main_thread():
@@ -426,7 +428,7 @@ class _Run:
         ) as client:
             yield client
 
-    async def _take(self, client: httpx.AsyncClient, search: Search) -> None:
+    async def _take(self, client: httpx.AsyncClient, search: PlannedSearch) -> None:
         """Ask for one search until it is answered, and store the response."""
         body = self._template.filled(search.values)
         for attempt in range(self._manners.retries + 1):
@@ -515,7 +517,7 @@ class _Run:
             raise _BusyError(f"the response is incomplete: {problem}")
         return found
 
-    def _write(self, search: Search, response: dict[str, Any]) -> None:
+    def _write(self, search: PlannedSearch, response: dict[str, Any]) -> None:
         identifier = {} if search.id is None else {"query_id": search.id}
         line = {**identifier, "query": search.query, "search": self._digest, "response": response}
         left = memoryview(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
@@ -527,7 +529,7 @@ class _Run:
         self.collected.stored += 1
         self._in_a_row = 0
 
-    def _fail(self, search: Search, said: str) -> None:
+    def _fail(self, search: PlannedSearch, said: str) -> None:
         self.collected.failed[search.query] = said
         self._in_a_row += 1
         if self._in_a_row >= _MOST_FAILURES:
