@@ -64,7 +64,7 @@ BENCHMARKS = {
     "stages": Benchmark(short=("--short",), writes=True),
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
     "overload": Benchmark(writes=True),
-    "connections": Benchmark(writes=True),
+    "connections": Benchmark(short=("--short",), writes=True),
     "fleet": Benchmark(writes=True),
     "capacity": Benchmark(("--measure",), writes=True),
     "impressions": Benchmark(),

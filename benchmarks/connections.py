@@ -6,11 +6,13 @@
 100 × 136 npy on a linear model. In each repeat, every number of connections has its turn: all are opened together, and
 each asks as soon as its answer is there, also if that is a refusal. *Best* is the share of the answers per second of the
 number of connections that was answered most in the same repeat. *Evenly* is the processor time of the worker that used
-least as a share of the one that used most. The generator takes processor
-time beside the workers, whatever their number. With ``--neighbour`` another process is busy on one processor.
+least as a share of the one that used most. *CPU* is the answers per second of the workers' own processor time as a share of
+the most, whatever else runs on the machine; the generator takes processor time beside the workers. With ``--neighbour`` another process is busy on one processor.
 
-The exit code is 1 unless, in the median of the repeats, every number of at least 8 connections has `BEST` of the best, at most `REFUSED` of
-up to `FEW` connections' requests are refused, and no worker uses less than `EVENLY` of another.
+The exit code is 1 unless, in the median of the repeats, every number of at least `LEAST` connections has `BEST` of the best, at
+most `REFUSED` of up to `FEW` connections' requests are refused, and no worker uses less than `EVENLY` of another. The short
+form looks at CPU instead of the best, and at 8 and 16 connections: on a busy machine, more would wait for longer than
+they may.
 """
 
 from __future__ import annotations
@@ -37,12 +39,23 @@ BEST, LEAST = 0.9, 8
 REFUSED, FEW = 0.01, 64
 #: Processor time of one worker relative to another.
 EVENLY = 0.7
-HEADER = ("connections", "answers/s", "best", "refused", "p50 ms", "p99 ms", "evenly", "load", "stolen")
-FIGURES = ("rate", "best", "refused", "p50_ms", "p99_ms", "evenly")
+HEADER = (
+    "connections",
+    "answers/s",
+    "best",
+    "CPU",
+    "refused",
+    "p50 ms",
+    "p99 ms",
+    "evenly",
+    "load",
+    "stolen",
+)
+FIGURES = ("rate", "best", "cpu", "refused", "p50_ms", "p99_ms", "evenly")
 
 
 def once(server: servers.Server, request: bytes, connections: int, seconds: float) -> results.Row:
-    """Ask over so many connections; a first second is not counted."""
+    """Ask over so many connections."""
     workers = server.processes()[1:]
     before = {pid: servers.used(pid) for pid in workers}
     outcome, disturbed = noise.measured(
@@ -54,6 +67,7 @@ def once(server: servers.Server, request: bytes, connections: int, seconds: floa
     return {
         "connections": connections,
         "rate": answers / seconds,
+        "per_cpu": answers / sum(used),
         "refused": refused / (answers + refused),
         "p50_ms": float(quantiles[0]),
         "p99_ms": float(quantiles[1]),
@@ -74,7 +88,10 @@ def measure(options: argparse.Namespace) -> list[results.Row]:
             for _ in range(options.repeats):
                 rows = [once(server, request, count, options.seconds) for count in counts]
                 most = max(row["rate"] for row in rows)
-                repeats.append([row | {"best": row["rate"] / most} for row in rows])
+                cheapest = max(row["per_cpu"] for row in rows)
+                repeats.append(
+                    [row | {"best": row["rate"] / most, "cpu": row["per_cpu"] / cheapest} for row in rows]
+                )
     return [medians(rows) for rows in zip(*repeats, strict=True)]
 
 
@@ -83,10 +100,10 @@ def medians(rows: Sequence[results.Row]) -> results.Row:
     return {"connections": rows[0]["connections"], **found, **noise.largest([*rows])._asdict()}
 
 
-def met(row: results.Row) -> bool:
-    """Tell whether a row keeps what is promised."""
+def met(row: results.Row, share: str) -> bool:
+    """Tell whether a row keeps what is promised, by its share of the best or of the CPU."""
     return bool(
-        (row["connections"] < LEAST or row["best"] >= BEST)
+        (row["connections"] < LEAST or row[share] >= BEST)
         and (row["connections"] > FEW or row["refused"] < REFUSED)
         and row["evenly"] >= EVENLY
     )
@@ -106,7 +123,7 @@ def main() -> int:
     results.add_out(parser)
     options = parser.parse_args()
     if options.short:
-        options.seconds, options.repeats, options.connections = 2.0, 3, "8,64,256"
+        options.seconds, options.repeats, options.connections = 2.0, 3, "8,16"
     with noise.neighbours(int(options.neighbour)):
         rows = measure(options)
     results.write_beside(options.out, **{"neighbour" if options.neighbour else "quiet": rows})
@@ -117,7 +134,9 @@ def main() -> int:
             for row in rows
         ],
     )
-    return int(not options.neighbour and not all(map(met, rows)))
+    return int(
+        not options.neighbour and not all(met(row, "cpu" if options.short else "best") for row in rows)
+    )
 
 
 if __name__ == "__main__":

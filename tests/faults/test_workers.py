@@ -163,3 +163,34 @@ def test_the_supervisor_forks_with_one_thread(models_dir: Path) -> None:
         threads = list(Path(f"/proc/{service.process.pid}/task").iterdir())
 
     assert 1 == len(threads)
+
+
+def connections_of(pid: int, port: int) -> int:
+    """Return how many clients a worker has."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inodes = {line[9] for line in lines if line[3] == "01" and int(line[1].rpartition(":")[2], 16) == port}
+    found = 0
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            found += descriptor.readlink().name.removeprefix("socket:[").rstrip("]") in inodes
+    return found
+
+
+def test_clients_that_ask_again_at_once_are_shared_by_all_workers_also_by_new_ones(
+    models_dir: Path, body: bytes
+) -> None:
+    """Whichever worker is awake accepts what waits; it hands over what another has time for."""
+    with running(models_dir) as service, loaded(service.url, body, 2 * CLIENTS) as load:
+        port = int(service.url.rpartition(":")[2])
+
+        def shared() -> bool:
+            return all(connections_of(pid, port) >= CLIENTS - 1 for pid in service.workers)
+
+        until(shared)
+        assert not load.lost
+        workers = set(service.workers)
+        os.kill(min(workers), signal.SIGKILL)
+        until(lambda: len(set(service.workers) - workers) == 1 and shared())
+        load.stop()
+    assert len(load.lost) <= CLIENTS + 1
+    assert {0} >= {one.status for one in load.lost}

@@ -183,6 +183,10 @@ class Pressure:
         """Take note of how long a request took."""
         self.mean += _NEWEST * (seconds - self.mean)
 
+    def calm(self, now: float) -> bool:
+        """Return whether nothing was refused for a while."""
+        return now - self._refused > _CALM
+
     def most(self, now: float, clients: int, patience: float = 1.0) -> float:
         """Return the seconds that a request may have to wait.
 
@@ -192,7 +196,7 @@ class Pressure:
             patience: times the usual wait that this client may wait under overload.
         """
         short = max(self._overload, self._least * self.mean)
-        calm = now - self._refused > _CALM
+        calm = self.calm(now)
         if not calm and now < self._strict_until:
             return short * patience
         if calm and now - self.empty <= _INTERVAL:
@@ -313,6 +317,10 @@ class Admission:
         }
         for state, count in states.items():
             self._states.set(count, state)
+
+    def demand(self) -> int:
+        """Return how many clients want an answer now: requests in work, or all who ask while some are refused."""
+        return self.working if self._pressure.calm(self.clock()) else max(self.working, self._active)
 
     def strain(self) -> float:
         """Return how long a request would wait now, as a share of the allowed time. Above 1 the request is refused."""
@@ -633,6 +641,8 @@ class Connections:
         draining: whether every answer is the last on its connection.
         refusing: since when every request was refused although no connection has one in work, on the monotonic clock.
         stuck: whether that lasts for a minute. Overload does not do that; something in this process is broken.
+        spare: how many connections another worker should have instead.
+        hand_over: gives the descriptor of one to that worker; returns whether it went.
     """
 
     def __init__(
@@ -647,7 +657,8 @@ class Connections:
         self.buffer = memoryview(bytearray(_READ))
         self.draining = self.stuck = False
         self.refusing: float | None = None
-        self.held = 0
+        self.held = self.spare = 0
+        self.hand_over: Callable[[int], bool] = lambda _: False
         self.idle: Waiting = {}
         self.heads: Waiting = {}
         self.bodies: Waiting = {}
@@ -717,6 +728,11 @@ class Connections:
         self.wait(connection, self._refused)
         if len(self._refused) > _RESERVED // 2:
             next(iter(self._refused)).drop()
+
+    def welcome(self, connection: Connection) -> None:
+        """Wait for the next request of a connection that was another worker's, unless it is there."""
+        if connection.place is self.heads and not connection.held:
+            self.wait(connection, self.idle)
 
     def stall(self, connection: Connection) -> None:
         """Wait for the client to take its answer."""

@@ -347,6 +347,21 @@ class Http(asyncio.BufferedProtocol):
         self._connections.hold(self, len(self._ahead))
         if self._ahead:
             self._connections.put_off(self)
+        elif self._connections.spare:
+            self._loop.call_soon(self._move)  # the event loop sends what is written before that
+
+    def _move(self) -> None:
+        """Go to a worker that is less busy, unless the next request has begun."""
+        connections = self._connections
+        if (
+            connections.spare > 0
+            and self.place is connections.idle
+            and not (self._last or self._ended or self.flushing or self._transport.is_closing())
+            and self._scope["scheme"] == "http"
+            and connections.hand_over(self._transport.get_extra_info("socket").fileno())
+        ):
+            connections.spare -= 1
+            self.drop()
 
     def _read(self, data: memoryview) -> None:
         begun = False

@@ -71,7 +71,6 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _stop_listening(self, sockets: list[socket]) -> None:
-        loop = asyncio.get_running_loop()
         # The event loop closes its listeners some time later. These copies are closed as soon as no connection waits
         # there.
         copies = [listener.dup() for listener in sockets]
@@ -90,13 +89,16 @@ class Server(uvicorn.Server):
                 listener.settimeout(0.0)
                 while True:
                     waiting.append(listener.accept()[0])
+        for connection in waiting:
+            with suppress(OSError):
+                await self.accept(connection)
+
+    async def accept(self, connection: socket) -> Any:
+        """Serve a connection that the event loop did not accept itself; return its protocol."""
         protocol = functools.partial[Any](
             cast("Any", self.config.http_protocol_class),
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
-            _loop=loop,
         )
-        for connection in waiting:
-            with suppress(OSError):
-                await loop.connect_accepted_socket(protocol, connection)
+        return (await asyncio.get_running_loop().connect_accepted_socket(protocol, connection))[1]

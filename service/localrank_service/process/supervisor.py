@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.config import STARTUP_FAILURE
 
+from localrank_service.process.neighbours import Board, Neighbours
 from localrank_service.process.worker import SERVING, STUCK, work
 
 if TYPE_CHECKING:
@@ -117,7 +118,10 @@ class Supervisor:
     #: One byte that the workers see: whether all of them stop.
     _ending: mmap.mmap = field(init=False, default_factory=lambda: mmap.mmap(-1, 1))
 
+    _board: Board = field(init=False)
+
     def __post_init__(self) -> None:
+        self._board = Board(self.config.workers)
         self._places = [_Place() for _ in range(self.config.workers)]
 
     def run(self) -> bool:
@@ -241,18 +245,22 @@ class Supervisor:
 
     def _fill(self, place: _Place, awake: socket.socket) -> None:
         try:
-            place.worker = self._start(awake)
+            place.worker = self._start(place, awake)
         except OSError as error:
             # No memory, no process or no descriptor is left; the other workers go on.
             place.failures = max(place.failures + 1, 2)
             pause = self._put_off(place)
             _log.error("cannot start a worker: %s; trying again in %g s", error.strerror or error, pause)
 
-    def _start(self, awake: socket.socket) -> _Worker:
+    def _start(self, place: _Place, awake: socket.socket) -> _Worker:
         reader, writer = os.pipe()
         for end in (reader, writer):
             os.set_blocking(end, False)
-        process = _fork.Process(target=self._work, args=(awake, reader, writer), name="localrank-worker")
+        process = _fork.Process(
+            target=self._work,
+            args=(self._places.index(place), awake, reader, writer),
+            name="localrank-worker",
+        )
         started = False
         # A signal that comes before the worker has its own handlers waits until it has.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
@@ -266,19 +274,20 @@ class Supervisor:
                 os.close(reader)
         return _Worker(process, reader, time.monotonic())
 
-    def _work(self, awake: socket.socket, reader: int, writer: int) -> None:
+    def _work(self, number: int, awake: socket.socket, reader: int, writer: int) -> None:
         """Be a worker: let go of what is the supervisor's, then serve."""
         signal.set_wakeup_fd(-1)
-        for number in _STOP:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, _leave)
+        for stop in _STOP:
+            if signal.getsignal(stop) != signal.SIG_IGN:
+                signal.signal(stop, _leave)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         awake.close()
         # If a worker kept a reading end, the others would not notice that the supervisor is gone.
         for held in (reader, *(place.worker.beats for place in self._places if place.worker is not None)):
             os.close(held)
         every = self.hang_seconds / _BEATS
-        work(self.config, self.listener, writer, every, last=lambda: self._ending[0] == 1)
+        neighbours = Neighbours(self._board, number, ending=lambda: self._ending[0] == 1)
+        work(self.config, self.listener, writer, every, neighbours)
 
 
 def _cause(code: int) -> str:

@@ -13,9 +13,10 @@ from localrank_service.process.server import Server
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
     import uvicorn
+
+    from localrank_service.process.neighbours import Neighbours
 
 _log = logging.getLogger("localrank.service")
 
@@ -27,7 +28,11 @@ STUCK = 70
 
 
 def work(
-    config: uvicorn.Config, listener: socket.socket, beats: int, every: float, last: Callable[[], bool]
+    config: uvicorn.Config,
+    listener: socket.socket,
+    beats: int,
+    every: float,
+    neighbours: Neighbours,
 ) -> None:
     """Serve until told to stop.
 
@@ -36,24 +41,44 @@ def work(
         listener: shared by all workers.
         beats: a pipe; a byte is written to it every ``every`` seconds.
         every: seconds between two beats.
-        last: tells whether all workers stop.
+        neighbours: the other workers.
     """
-    server = _Server(config, beats, every, last)
+    server = _Server(config, beats, every, neighbours)
     server.run(sockets=[listener])
     if server.stuck:
         raise SystemExit(STUCK)
 
 
 class _Server(Server):
-    def __init__(self, config: uvicorn.Config, beats: int, every: float, last: Callable[[], bool]) -> None:
-        super().__init__(config, last)
+    def __init__(self, config: uvicorn.Config, beats: int, every: float, neighbours: Neighbours) -> None:
+        super().__init__(config, neighbours.ending)
         self._beats = beats
         self._every = every
+        self._neighbours = neighbours
+        self._moving: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # A separate task, because the main loop of the server stops when the server shuts down.
         self._beating = asyncio.create_task(self._beat())
         await super().startup(sockets)
+        if self.started:
+            state = self.lifespan.state
+            self._neighbours.join(state["connections"], state["admission"], self._take_over)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._neighbours.leave()
+        await super().shutdown(sockets)
+
+    def _take_over(self, connection: socket.socket) -> None:
+        """Serve a connection that was another worker's."""
+        task = asyncio.create_task(self._welcome(connection))
+        self._moving.add(task)
+        task.add_done_callback(self._moving.discard)
+
+    async def _welcome(self, connection: socket.socket) -> None:
+        connection.settimeout(0.0)
+        with suppress(OSError):
+            self.lifespan.state["connections"].welcome(await self.accept(connection))
 
     async def _beat(self) -> None:
         while True:

@@ -405,6 +405,27 @@ def test_clients_that_ask_again_once_they_are_answered_are_not_refused(
     assert answers == pytest.approx(10_000, rel=0.01)
 
 
+def test_those_who_want_an_answer_are_the_requests_in_work_or_all_who_ask_while_some_are_refused(
+    clock: Clock,
+) -> None:
+    admission = admissions(clock, max_concurrent_requests=3)
+    clients = [Connection() for _ in range(9)]
+    claims = [arrived(admission, client) for client in clients[:3]]
+    assert 3 == admission.demand()
+    for _ in range(2):
+        for client in clients:
+            assert isinstance(admission.admit(client, KIND), Refusal)
+        clock.now += 0.5
+
+    admission.admit(clients[0], KIND)
+    assert 9 == admission.demand()
+    clock.now += 0.6
+    assert 3 == admission.demand()
+    for claim in claims:
+        claim.finish()
+    assert 0 == admission.demand()
+
+
 def test_clients_that_do_not_wait_for_answers_do_not_fill_the_queue(clock: Clock) -> None:
     """At three times what can be answered, nearly every answer comes soon, and none waits for too long."""
     admission = admissions(clock)

@@ -22,11 +22,15 @@ from localrank_service.telemetry.meters import Meters
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from localrank_service.process.neighbours import Neighbours
+
 
 @pytest.fixture
 def supervisor() -> Iterator[Supervisor]:
     with socket.socket() as listener:
-        yield Supervisor(uvicorn.Config("no:app", workers=2), listener, Meters(), 5.0, announce=lambda: True)
+        made = Supervisor(uvicorn.Config("no:app", workers=2), listener, Meters(), 5.0, announce=lambda: True)
+        yield made
+        made._board.close()
 
 
 def test_a_worker_that_cannot_be_started_is_tried_again_ever_more_rarely(
@@ -34,7 +38,7 @@ def test_a_worker_that_cannot_be_started_is_tried_again_ever_more_rarely(
 ) -> None:
     monkeypatch.setattr("localrank_service.process.supervisor.time.monotonic", lambda: 100.0)
 
-    def fail(_supervisor: Supervisor, _awake: socket.socket) -> None:
+    def fail(_supervisor: Supervisor, _place: _Place, _awake: socket.socket) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(Supervisor, "_start", fail)
@@ -430,10 +434,10 @@ def test_a_worker_starts_with_signals_blocked_and_a_pipe_of_its_own(
 
     found = None
     with suppress(BlockingIOError):
-        found = supervisor._start(sockets[0])
+        found = supervisor._start(supervisor._places[1], sockets[0])
 
-    awake, reader, writer = made[0]["args"]
-    assert (sockets[0], supervisor._work) == (awake, made[0]["target"])
+    number, awake, reader, writer = made[0]["args"]
+    assert (1, sockets[0], supervisor._work) == (number, awake, made[0]["target"])
     assert {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} <= masks[0]
     assert not set(module._STOP) & signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert not is_open(writer)
@@ -459,15 +463,15 @@ def test_a_worker_lets_go_of_what_is_the_supervisors_and_serves(
     reader, writer = os.pipe()
     given: list[Any] = []
 
-    def work(config: object, listener: object, beats: int, every: float, *, last: Callable[[], bool]) -> None:
-        given.extend([config, listener, beats, every, last(), is_open(beats)])
+    def work(config: object, listener: object, beats: int, every: float, neighbours: Neighbours) -> None:
+        given.extend([config, listener, beats, every, neighbours.ending(), is_open(beats)])
         supervisor._ending[0] = 1
-        given.append(last())
+        given.append(neighbours.ending())
 
     monkeypatch.setattr(module, "work", work)
     signal.pthread_sigmask(signal.SIG_BLOCK, module._STOP)
 
-    supervisor._work(awake, reader, writer)
+    supervisor._work(0, awake, reader, writer)
 
     assert [supervisor.config, supervisor.listener, writer, 1.0, False, True, True] == given
     assert (-1, False, False) == (awake.fileno(), is_open(reader), is_open(held.beats))

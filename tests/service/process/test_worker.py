@@ -13,11 +13,12 @@ import pytest
 import uvicorn
 
 from localrank_service.process import worker
+from localrank_service.process.neighbours import Board, Neighbours
 from localrank_service.process.server import Server
 from localrank_service.process.worker import SERVING, STARTING, STUCK, work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -33,8 +34,15 @@ def pipe() -> Iterator[tuple[int, int]]:
             continue
 
 
+def alone(ending: Callable[[], bool] = lambda: True) -> Neighbours:
+    """Return the neighbours of a worker that has none."""
+    board = Board(1)
+    board.close()
+    return Neighbours(board, 0, ending)
+
+
 def beating(writer: int) -> worker._Server:
-    return worker._Server(uvicorn.Config("no:app"), writer, 0.005, lambda: True)
+    return worker._Server(uvicorn.Config("no:app"), writer, 0.005, alone())
 
 
 def heard(reader: int) -> bytes:
@@ -104,7 +112,7 @@ def test_a_worker_that_is_stuck_says_so_by_its_exit_code(
     monkeypatch.setattr(worker._Server, "run", lambda self, sockets: setattr(self, "stuck", bool(sockets)))
 
     with socket.socket() as listener, pytest.raises(SystemExit) as ended:
-        work(uvicorn.Config("no:app"), listener, pipe[1], 0.005, lambda: True)
+        work(uvicorn.Config("no:app"), listener, pipe[1], 0.005, alone())
 
     assert STUCK == ended.value.code
 
@@ -127,6 +135,6 @@ def test_it_beats_from_its_start_and_is_the_last_if_it_is_told_so(
     monkeypatch.setattr(worker._Server, "run", run)
     with socket.socket() as listener:
         for answer in ("", "yes"):
-            work(uvicorn.Config("no:app"), listener, writer, 0.005, partial(bool, answer))
+            work(uvicorn.Config("no:app"), listener, writer, 0.005, alone(partial(bool, answer)))
 
         assert [False, [listener], True, [listener]] == seen
