@@ -4,7 +4,8 @@ A frame is read by the names of its columns, never by their places, so that anot
 ranking. Frames and series are known by what they can do. This module imports none of these libraries.
 
 A missing value (None, NaN, null, ``pandas.NA``) becomes NaN. Where the model has a category, values become its codes. Elsewhere
-text, categories, dates and complex numbers are refused, although numpy could make numbers of them.
+text, categories, dates and complex numbers are refused, although numpy could make numbers of them. A frame that is not in memory
+yet, such as Polars' `LazyFrame`, is refused too: only its owner knows when to compute it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from datetime import date
 from decimal import Decimal
 from numbers import Real
 from types import MappingProxyType
@@ -34,6 +36,10 @@ _NUMBERS = "biuf"
 _KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations", "c": "complex numbers"}
 
 
+#: What to do about dates.
+_DATES = "; give the days since 1970, as --date makes them of the columns of files"
+
+
 class Indexed(Protocol):
     """Has a length and items: a sequence, an array, a series, or a frame."""
 
@@ -46,10 +52,15 @@ def columns_of(documents: Any) -> list[Any] | None:
     """Return the names of a frame's columns as they are, ``None`` if it is no frame.
 
     Raises:
-        InvalidDocuments: a name stands twice.
+        InvalidDocuments: a name stands twice, or the frame is not in memory yet.
     """
-    # A frame that is not in memory yet has no length.
-    if isinstance(documents, np.ndarray | Mapping) or not hasattr(type(documents), "__len__"):
+    if isinstance(documents, np.ndarray | Mapping):
+        return None
+    if not hasattr(type(documents), "__len__"):
+        if hasattr(type(documents), "collect"):
+            raise InvalidDocuments(
+                f"expected documents in memory, found a {type(documents).__name__}; its collect() brings them there"
+            )
         return None
     columns = getattr(documents, "column_names", getattr(documents, "columns", None))
     if columns is None or callable(columns):
@@ -91,10 +102,13 @@ def matrix(
     """Return ``[n_docs, n_features]``: these columns of a frame, or without columns an array or lists.
 
     Args:
-        documents: a frame or lists, which hold the values of categories, or an array of numbers, which holds their codes.
+        documents: a frame, lists or an array of objects, which hold the values of categories, or an array of numbers, which
+            holds their codes.
         columns: of a frame.
         codes: what gives the code of a value, by the position of the category.
     """
+    if isinstance(documents, np.ndarray) and documents.dtype.kind == "O" and documents.ndim == 2:
+        documents = documents.tolist()
     if codes and columns is None and not isinstance(documents, np.ndarray):
         _check_rows(documents)
         rows = [list(row) for row in documents]
@@ -174,7 +188,7 @@ def as_numbers(values: Any, where: str) -> NDArray[Any]:
     if array.dtype.kind in _NUMBERS:
         return array
     if array.dtype.kind != "O":
-        found = _KINDS.get(array.dtype.kind, str(array.dtype))
+        found = _KINDS.get(array.dtype.kind, str(array.dtype)) + _DATES * (array.dtype.kind == "M")
         raise InvalidDocuments(f"expected numbers in {where}, found {found}")
     if getattr(kind, "kind", "O") in _NUMBERS:
         # pandas: numbers beside `pandas.NA`.
@@ -198,6 +212,7 @@ def _number(value: Any, where: str) -> float:
         return np.nan
     if not isinstance(value, Real | Decimal | np.bool_):
         found = "text" if isinstance(value, str | bytes) else f"a {type(value).__name__}"
+        found += _DATES * isinstance(value, date)
         raise InvalidDocuments(f"expected numbers in {where}, found {found}")
     try:
         return float(value)

@@ -69,6 +69,10 @@ def contract() -> FeatureContract:
         ("False", "false"),
         ("FALSE", "false"),
         ("tRUE", "tRUE"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("caf\u00e9", "caf\u00e9"),
+        ("\u1112\u1161\u11ab", "\ud55c"),
+        ("\u2460", "\u2460"),
     ],
 )
 def test_a_value_has_one_spelling(value: Any, text: str | None) -> None:
@@ -78,6 +82,43 @@ def test_a_value_has_one_spelling(value: Any, text: str | None) -> None:
 def test_what_is_no_value_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a text, a number or a truth value, found a list"):
         spelled([1])
+
+
+def test_a_letter_in_two_parts_has_the_code_of_the_whole_one() -> None:
+    brand = Feature("brand", "category", ("caf\u00e9", "nike"))
+
+    assert [0.0, 0.0, 1.0, 2.0] == brand.codes_of(["cafe\u0301", "caf\u00e9", "nike", "cafe"])
+
+
+@pytest.mark.parametrize("n_docs", [4, 300_000])
+def test_figures_of_encodings_are_those_of_a_table_that_holds_them(n_docs: int) -> None:
+    """The second table is too large to be sorted at once."""
+    rng = np.random.default_rng(0)
+    prices = rng.normal(size=(n_docs, 12)).astype(np.float32)
+    brand, segment = (
+        rng.integers(0, 5, n_docs).astype(np.float32),
+        rng.integers(0, 4, n_docs).astype(np.float32),
+    )
+    held = np.where(brand == 4, np.nan, brand)  # 4 stands for no value
+    documents = np.column_stack([held, segment, prices])
+    names = [f"p{number}" for number in range(12)]
+
+    found = FeatureContract.learn(
+        documents,
+        [n_docs],
+        features=(BRAND, SEGMENT, *map(Feature, names)),
+        encodings=(Encoding(0, None, OF_BRAND), Encoding(0, 1, OF_BOTH)),
+    )
+
+    codes = brand.astype(int), segment.astype(int)
+    table = np.column_stack([OF_BRAND[codes[0]], np.zeros(n_docs), prices, OF_BOTH[codes]]).astype(np.float32)
+    expected = FeatureContract.learn(table, [n_docs])
+    for one, other in (
+        (found.shift, expected.shift),
+        (found.scale, expected.scale),
+        (found.quantiles, expected.quantiles),
+    ):
+        np.testing.assert_array_equal(other, one)
 
 
 def test_codes_are_positions_and_two_more() -> None:
@@ -157,7 +198,8 @@ def test_frames_and_lists_hold_values(contract: FeatureContract, make: Any) -> N
     np.testing.assert_array_equal(contract.cloud(DOCUMENTS).raw, contract.cloud(frame).raw)
 
     rows = [["nike", "desk", 5], [7, "desk", 7.0], ["new", "desk", 1], [None, "desk", 2]]
-    np.testing.assert_array_equal(contract.cloud(DOCUMENTS).raw, contract.cloud(rows).raw)
+    for listed in (rows, np.array(rows, object)):
+        np.testing.assert_array_equal(contract.cloud(DOCUMENTS).raw, contract.cloud(listed).raw)
     with pytest.raises(InvalidDocuments, match=r"the column 2: found text|expected numbers in the column 2"):
         contract.cloud([["nike", "desk", "cheap"]])
     with pytest.raises(InvalidDocuments, match="found different lengths"):

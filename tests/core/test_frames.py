@@ -171,7 +171,10 @@ NO_NUMBERS: dict[str, tuple[Any, str]] = {
     "pandas text as objects": (pd.Series([1, "2"], dtype=object), "text"),
     "pandas categories": (pd.Series(["a", "b"], dtype="category"), "categories"),
     "pandas numbers as categories": (pd.Series([1, 2], dtype="category"), "categories"),
-    "pandas dates": (pd.to_datetime(pd.Series(["2026-01-01", "2026-01-02"])), "dates"),
+    "pandas dates": (
+        pd.to_datetime(pd.Series(["2026-01-01", "2026-01-02"])),
+        "dates; give the days since 1970.*",
+    ),
     "pandas durations": (pd.to_timedelta(pd.Series([1, 2])), "durations"),
     "pandas complex": (pd.Series([1j, 2j]), "complex numbers"),
     "polars text": (pl.Series(["1", "2"]), "text"),
@@ -204,7 +207,10 @@ def test_what_is_no_number_is_refused_in_one_sentence(column: Any, found: str, r
         ([[1, 2, 3], [1, 2]], "expected rows of the same length in the documents, found different lengths"),
         (np.array([[1j, 2, 3]]), "expected numbers in the documents, found complex numbers"),
         (np.array([["2026-01-01"] * 3], "M8[D]"), "expected numbers in the documents, found dates"),
-        (pl.LazyFrame(columns()), "expected numbers in the documents, found a LazyFrame"),
+        (
+            pl.LazyFrame(columns()),
+            "expected documents in memory, found a LazyFrame; its collect",
+        ),
         ({"bm25": [1]}, "expected numbers in the documents, found a dict"),
     ],
 )

@@ -386,3 +386,17 @@ def test_missing_values_are_allowed_if_a_setting_says_what_they_become(
     )
     assert "ranker" == tags.estimator_type
     assert not LocalRanker("globl").__sklearn_tags__().input_tags.allow_nan
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        (np.array([[1.0, "nike"], [2.0, "kobo"]], object), "found the text 'nike'; give a frame"),
+        (pl.LazyFrame({"x": [1.0, 2.0]}), r"found a LazyFrame; its collect\(\) brings them there"),
+        (pd.DataFrame({"x": pd.to_datetime(["2026-01-01", "2026-01-02"])}), "found dates; give the days since 1970"),
+    ],
+    ids=["texts without names", "a frame that is not in memory", "dates"],
+)  # fmt: skip
+def test_what_cannot_be_learned_from_is_refused_with_what_to_do(documents: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        LocalRanker(learner="linear").fit(documents, [0, 1], qid=[0, 0])

@@ -207,6 +207,8 @@ class LocalRanker(BaseEstimator):  # type: ignore[misc]
             if columns is not None:
                 X, values = _with_codes(X, columns)
                 _refuse_other_columns(X, columns)
+            elif isinstance(X, np.ndarray) and X.dtype.kind == "O":
+                _refuse_texts(X)
         if columns is not None and hasattr(X, "to_arrow"):
             # scikit-learn before 1.9 asks for names by a protocol that Polars 2 no longer has; Arrow still has it.
             X = X.to_arrow()
@@ -250,6 +252,15 @@ def _with_codes(X: Any, columns: Sequence[Any]) -> tuple[Any, Values]:
     if not codes:
         return X, values
     return pa.table({name: codes.get(name, table[name]) for name in columns}), values
+
+
+def _refuse_texts(X: Any) -> None:
+    """Refuse texts in an array of objects; it has no names for the categories that they would be."""
+    text = next((value for value in X.ravel().tolist() if isinstance(value, str)), None)
+    if text is not None:
+        raise InvalidDocuments(
+            f"expected numbers in an array, found the text {text!r:.80}; give a frame, whose columns of text are categories"
+        )
 
 
 def _refuse_other_columns(X: Any, columns: Sequence[Any]) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from localrank.arrays import one_line
 from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank.features.blocks import SPECTRUM, Cloud, parse
-from localrank.features.columns import column_quantiles, mean_and_deviation
+from localrank.features.columns import column_quantiles, forget, mean_and_deviation
 from localrank.features.feature import MISSING, Feature, Missing, is_absent, special
 from localrank.features.scaling import all_finite, count_out_of_range, rescaled, within_query
 from localrank.frames import columns_of, matrix, names_of
@@ -119,11 +119,7 @@ class FeatureContract:
             for one, policy in zip(features, policies, strict=True)
         )
         if any(one.kind == "category" for one in features):
-            absent = np.array(
-                [one.absent if one.kind == "category" else np.nan for one in features], np.float32
-            )
-            documents = np.where(np.isnan(documents), absent, documents)
-            documents = encoded(documents, _whole(features, encodings))
+            documents = cast("Matrix", _Encoded(documents, features, _whole(features, encodings)))
         quantiles, known = column_quantiles(documents, QUANTILES)
         median = quantiles[QUANTILES.index(0.5)]
         fill = np.array(
@@ -701,6 +697,27 @@ def encoded(documents: Matrix, encodings: Sequence[Encoding]) -> Matrix:
             found[:, end] = one.numbers[codes, documents[:, one.beside].astype(np.intp)]
             end += 1
     return found
+
+
+class _Encoded:
+    """Documents with encodings in place of codes, as `encoded` returns them, made for each portion of rows that is read."""
+
+    def __init__(self, documents: Matrix, features: Sequence[Feature], encodings: Sequence[Encoding]) -> None:
+        self._documents, self._encodings = documents, encodings
+        self._absent = np.array(
+            [one.absent if one.kind == "category" else np.nan for one in features], np.float32
+        )
+        further = sum(one.beside is not None for one in encodings)
+        self.shape = (len(documents), documents.shape[1] + further)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __getitem__(self, rows: slice) -> Matrix:
+        some = np.asarray(self._documents[rows])
+        found = encoded(np.where(np.isnan(some), self._absent, some), self._encodings)
+        forget(self._documents, *rows.indices(len(self))[:2])
+        return found
 
 
 def _width_of(documents: Any, columns: Sequence[Any] | None) -> int:

@@ -10,6 +10,7 @@ A value has one spelling as text, offline and online and in every format: `spell
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Integral, Real
@@ -112,7 +113,8 @@ def spelled(value: Any) -> str | None:
     """Return the one spelling of a category's value: ``"nike"``, ``"true"``, ``"42"`` (also of 42.0); ``None`` for no value.
 
     A format of text, such as CSV, does not tell numbers and truth values from texts. So the texts ``"42.0"`` and ``"True"``
-    are spelled as the number and the truth value are.
+    are spelled as the number and the truth value are. Unicode writes some letters in two ways that look alike, ``é`` as one
+    character or as ``e`` and an accent; their spelling is the composed one (NFC).
 
     Raises:
         TypeError: it is no text, number or truth value.
@@ -142,7 +144,7 @@ def _spelled_text(text: str) -> str:
     if text[:1] in "-0123456789" and _NUMBER.fullmatch(text):
         number = float(text)
         return str(spelled(number)) if abs(number) < _WHOLE else text
-    return _TRUTHS.get(text, text)
+    return _TRUTHS.get(text, text) if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def is_absent(value: Any) -> bool:

@@ -170,6 +170,17 @@ def test_without_a_baseline_the_best_single_feature_stands_beside_the_model() ->
     assert pytest.approx(theirs) == found.comparisons[-1].baseline
 
 
+def test_a_category_counts_by_its_labels_and_not_by_its_codes() -> None:
+    names = np.array(["worst", "best", "middle"])[np.argsort([0, 2, 1])][np.clip(LABELS, 0, 2).astype(int)]
+    queries = read_table({"label": LABELS, "qid": QID, "poor": POOR, "brand": names})
+    measured = measure(LABELS, LABELS, queries.offsets, ("map", "ndcg@10"))
+
+    found = against_baseline(measured, queries)
+
+    assert "best single feature 'brand', values with the best labels first," == found.name
+    assert found.comparisons[-1].baseline > 0.8
+
+
 def write(path: Path) -> str:
     rows = [
         f"{label},{qid},{good},{poor}" for label, qid, good, poor in zip(LABELS, QID, GOOD, POOR, strict=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from localrank.errors import InvalidConfiguration, InvalidData
+from localrank.features.feature import Feature
+from localrank_training.data.queries import QuerySet
 from localrank_training.learners.best_feature import BestFeature, best_feature
 from localrank_training.learners.catalogue import LEARNERS, make
 from localrank_training.learners.lesson import Lesson
@@ -15,7 +18,6 @@ from localrank_training.learners.notes import collected
 from tests.training.learners.listed import declared, listed
 
 if TYPE_CHECKING:
-    from localrank_training.data.queries import QuerySet
     from tests.training.learners.conftest import Judged, MakeQueries
 
 
@@ -42,6 +44,26 @@ def by_hand(queries: QuerySet, weights: np.ndarray, k: int) -> dict[tuple[int, i
             values = [ndcg(queries.labels_of(q)[order], k) for q, order in enumerate(orders)]
             found[feature, sign] = float(np.average(values, weights=weights))
     return found
+
+
+def test_codes_of_categories_have_no_order() -> None:
+    """The code is the label itself; the number says less."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 60).astype(np.float64)
+    documents = np.column_stack([labels, labels + rng.normal(size=60)]).astype(np.float32)
+    coded = QuerySet(
+        documents=documents,
+        labels=labels,
+        offsets=np.arange(0, 61, 6),
+        query_ids=tuple(map(str, range(10))),
+        feature_names=("brand", "x"),
+        lines=np.arange(60),
+        special={"brand": Feature("brand", "category", ("a", "b", "c"))},
+    )
+
+    assert (1, 1.0) == best_feature(coded, "ndcg@10")[:2]
+    with pytest.raises(InvalidData, match="codes of categories only"):
+        best_feature(replace(coded, documents=documents[:, :1], feature_names=("brand",)), "ndcg@10")
 
 
 @pytest.mark.parametrize(("direction", "signs"), [("both", (1, -1)), ("up", (1,)), ("down", (-1,))])

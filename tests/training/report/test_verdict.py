@@ -12,8 +12,10 @@ from localrank.__main__ import main
 from localrank.metrics import measure
 from localrank.registry.versions import Registry
 from localrank_training.evaluation.comparisons import Comparison
+from localrank_training.grouping.prototypes import Locality
 from localrank_training.report.figures import BlendReport, Rival
 from localrank_training.report.verdict import against_served, of_blend, of_clusters
+from localrank_training.run.blended import Gain, Localised
 from localrank_training.settings.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -156,6 +158,23 @@ def test_local_models_of_a_blend_are_judged_if_they_change_a_single_query(wins: 
         "verdict: no better than the same blend without local models on any metric (40 queries, enough to find a "
         "difference of 0.0200); train with --set clustering.method='none', which is smaller"
     ) == str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("ways", "advice"),
+    [
+        (("segment",), "leave --kind out and add --query-feature segment"),
+        (("shape", "segment"), "train with --set clustering.method='none'"),
+    ],
+)
+def test_who_named_the_kinds_is_told_to_leave_the_option_out(ways: tuple[str, ...], advice: str) -> None:
+    gain = Gain(0.0, None, 99)
+    localised = Localised("segment", Locality(None, 0.0), gain, gain, 1.0, tuple((one, gain) for one in ways))
+    changed = replace(compared(0.0, 1.0, detectable=None), wins=1)
+
+    verdict = of_blend(BlendReport(99, (Rival("a", 1.0, 1.0, ()),), localised, ()), [EQUAL, changed], 40)
+
+    assert advice in str(verdict)
 
 
 def test_a_blend_of_one_member_has_nothing_to_be_compared_with() -> None:

@@ -131,9 +131,8 @@ def against_baseline(measured: Sequence[Measured], queries: QuerySet, seed: int 
     if present is None:
         best = best_alone(queries)
         values = values_of(queries, queries.feature_names.index(best.name))
-        way = "large" if best.descending else "small"
         name, scores = (
-            f"best single feature {best.name!r}, {way} values first,",
+            f"best single feature {best.name!r}, {best.first} first,",
             _untied(values if best.descending else -values),
         )
     else:

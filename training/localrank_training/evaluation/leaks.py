@@ -60,11 +60,13 @@ class Alone:
 
     Attributes:
         name: of the feature.
-        descending: whether large values come first, which is the better way.
+        descending: whether large values come first, which is the better way. The values of a category have no size, but the
+            labels that they had in other queries.
         ndcg: NDCG@10; documents with equal values are ranked worst first.
         correlation: rank correlation with the label.
         is_label: equal to the label of every document.
         is_id: a different whole number in every document.
+        is_category: whether its values are names.
     """
 
     name: str
@@ -73,6 +75,14 @@ class Alone:
     correlation: float
     is_label: bool
     is_id: bool
+    is_category: bool
+
+    @property
+    def first(self) -> str:
+        """What it ranks first, for people."""
+        if self.is_category:
+            return "values with the best labels"
+        return "large values" if self.descending else "small values"
 
     @property
     def holds_label(self) -> bool:
@@ -130,7 +140,7 @@ class Leaks:
         for one in self.strong[:_SHOWN]:
             yield (
                 f"feature {one.name!r} ranks nearly alone: {METRIC} {one.ndcg:.4f} with "
-                f"{'large' if one.descending else 'small'} values first, a quick linear model of all features "
+                f"{one.first} first, a quick linear model of all features "
                 f"{self.linear:.4f}, rank correlation with the label {one.correlation:+.3f}"
             )
         if self.named:
@@ -257,10 +267,13 @@ def _alone(
     (down,), (up,) = (
         judgements.measure(scores, [METRIC], ties="pessimistic") for scores in (values, -values)
     )
-    varies = len(values) >= _FEWEST_DOCUMENTS and feature.kind == "number"
+    is_category = feature.kind == "category"
+    descending = is_category or down.mean >= up.mean
+    varies = len(values) >= _FEWEST_DOCUMENTS and not is_category
     is_id = varies and bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
     is_label = varies and bool(np.ptp(labels) > 0) and bool((values == labels).all())
-    return Alone(feature.name, down.mean >= up.mean, max(down.mean, up.mean), correlation, is_label, is_id)
+    ndcg = down.mean if descending else up.mean
+    return Alone(feature.name, descending, ndcg, correlation, is_label, is_id, is_category)
 
 
 def _linear(ranks: Vector, correlations: Vector, queries: QuerySet, judgements: Judgements) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from localrank.errors import InvalidData
 from localrank.features.blocks import parse
 from localrank.metrics import Judgements, Metric
 from localrank.scorers import LinearScorer
@@ -66,14 +67,26 @@ class BestFeature(Learner):
 def best_feature(
     queries: QuerySet, metric: str, weights: Vector | None = None, signs: tuple[float, ...] = (1.0, -1.0)
 ) -> tuple[int, float, float]:
-    """Return the feature that ranks the queries best, its sign (1 is large values first), and the mean it reaches."""
+    """Return the feature that ranks the queries best, its sign (1 is large values first), and the mean it reaches.
+
+    Codes of categories have no order, so they are left out; all blocks but ``raw`` have encodings instead.
+
+    Raises:
+        InvalidData: there are only codes.
+    """
     judgements = Judgements(queries.labels, queries.offsets)
     best, feature, sign = -np.inf, 0, 1.0
-    for column in range(queries.n_features):
+    for column, known in enumerate(queries.features):
+        if known.kind == "category":
+            continue
         values = queries.documents[:, column].astype(np.float64)
         for tried in signs:
             (measured,) = judgements.measure(tried * values, [metric], ties="pessimistic")
             mean = float(np.average(measured.per_query, weights=weights))
             if mean > best:
                 best, feature, sign = mean, column, tried
+    if best == -np.inf:
+        raise InvalidData(
+            "best_feature: expected a number, found codes of categories only; take blocks other than raw"
+        )
     return feature, sign, best

@@ -87,11 +87,14 @@ def of_clusters(
 def of_blend(blend: BlendReport, comparisons: Sequence[Comparison], n_queries: int) -> Verdict:
     """Judge a blend: with local models beside the same blend without them, else beside the best of its members alone."""
     if any(one.wins or one.losses for one in comparisons):
+        smaller = "train with --set clustering.method='none', which is smaller"
+        if blend.localised is not None and blend.localised.named:
+            smaller = (
+                f"leave --kind out and add --query-feature {blend.localised.by}, which uses local models only if they are "
+                "clearly better"
+            )
         return of_clusters(
-            comparisons,
-            n_queries,
-            against="the same blend without local models",
-            smaller="train with --set clustering.method='none', which is smaller",
+            comparisons, n_queries, against="the same blend without local models", smaller=smaller
         )
     if len(blend.rivals) == 1:
         return Verdict("same", "verdict: a blend of one member, with nothing to compare it with")

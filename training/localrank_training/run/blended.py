@@ -110,6 +110,11 @@ class Localised:
     agreement: float
     ways: tuple[tuple[str, Gain], ...]
 
+    @property
+    def named(self) -> bool:
+        """Whether the user named the feature whose values are the kinds, so that nothing else was tried."""
+        return len(self.ways) == 1 and self.by != SHAPE
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFitted:
