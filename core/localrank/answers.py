@@ -282,6 +282,9 @@ class Result:
     index: Annotated[Count, means("Position in the request.")]
     score: float
     id: Identifier = None
+    relevance_score: Annotated[LeftOut[float], means("Only if the request has `query` or `relevance`.")] = (
+        None
+    )
     pinned: Annotated[LeftOut[Literal[True]], means("Only of documents that the request pins.")] = None
     boost: Annotated[LeftOut[float], means("What the request adds to the score, which includes it.")] = None
     team: Annotated[
@@ -289,6 +292,9 @@ class Result:
         means(
             "The version that the result comes from, only if the rankings of two versions are interleaved."
         ),
+    ] = None
+    document: Annotated[
+        LeftOut[dict[str, Any]], means("Only if the request has `return_documents`; a text is its `text`.")
     ] = None
 
 
@@ -370,7 +376,7 @@ class CohereResult:
     """One document of a ranking, as Cohere's clients expect it."""
 
     index: Count
-    relevance_score: Share
+    relevance_score: Annotated[float, means("As `relevance` asks for; between 0 and 1 unless it is `raw`.")]
     score: float
     pinned: Annotated[LeftOut[Literal[True]], means("Only of documents that the request pins.")] = None
     boost: Annotated[LeftOut[float], means("What the request adds to the score, which includes it.")] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,10 +34,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield str(client.base_url).rstrip("/")
 
 
-def rerank(url: str, key: str = KEY, **arguments: Any) -> Any:
+def rerank(url: str, key: str = KEY, version: str = "ClientV2", **arguments: Any) -> Any:
     # Its own connections it leaves open.
     with httpx.Client() as connections:
-        client = cohere.ClientV2(api_key=key, base_url=url, httpx_client=connections)
+        client = getattr(cohere, version)(api_key=key, base_url=url, httpx_client=connections)
         return client.rerank(**arguments)
 
 
@@ -68,11 +69,51 @@ def test_features_may_be_named(url: str) -> None:
     assert RANKER.rank(DOCUMENTS).order.tolist() == [result.index for result in answer.results]
 
 
+NAMED = [dict(zip(RANKER.contract.names, row, strict=True)) for row in DOCUMENTS.tolist()]
+#: As LlamaIndex's CohereRerank makes them of nodes (run-llama/llama_index, postprocessor/cohere_rerank and MetadataMode.EMBED
+#: of llama_index.core.schema), and Haystack's CohereRanker of documents (deepset-ai/haystack-core-integrations).
+TEXTS = {
+    "JSON": [json.dumps(one) for one in NAMED],
+    "LlamaIndex": [
+        "\n".join(f"{name}: {value}" for name, value in {"file_name": "a.pdf", **one}.items())
+        + "\n\nCheap flights"
+        for one in NAMED
+    ],
+    "Haystack": [f"{json.dumps(one)}\nCheap flights" for one in NAMED],
+}
+
+
+@pytest.mark.parametrize("program", TEXTS)
+@pytest.mark.parametrize("version", ["Client", "ClientV2"])
+def test_documents_may_be_texts(url: str, program: str, version: str) -> None:
+    expected = RANKER.rank(DOCUMENTS)
+
+    answer = rerank(
+        url, version=version, model="demo", query="cheap flights", documents=TEXTS[program], top_n=5
+    )
+
+    assert expected.order[:5].tolist() == [result.index for result in answer.results]
+    relevance = [result.relevance_score for result in answer.results]
+    np.testing.assert_allclose(relevance, 1 / (1 + np.exp(-expected.scores[expected.order[:5]])), rtol=1e-12)
+
+
+def test_the_first_version_of_the_client_gets_its_documents_back(url: str) -> None:
+    documents = TEXTS["JSON"]
+
+    answer = rerank(
+        url, version="Client", model="demo", query="x", documents=documents, return_documents=True
+    )
+
+    assert [documents[result.index] for result in answer.results] == [
+        result.document.text for result in answer.results
+    ]
+
+
 @pytest.mark.parametrize(
     ("model", "documents", "status", "said"),
     [
         ("rerank-v4.0", [{"features": [1.0]}], 404, "no model 'rerank-v4.0'"),
-        ("demo", ["a text"], 422, "documents[0] is a text"),
+        ("demo", ["a text"], 422, "documents[0] is a text that holds no features of the model"),
         ("demo", [{"features": [1.0]}], 422, "has 1 values; expected 10"),
         ("demo", [{"features": [0.0] * 10}] * 51, 413, "51 documents; this server takes 50"),
     ],

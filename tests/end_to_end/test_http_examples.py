@@ -129,7 +129,7 @@ def test_tritonclient_ranks(url: str) -> None:
 
 
 def test_cohere_s_client_ranks(url: str) -> None:
-    [snippet] = [text for kind, text in BLOCKS if kind == "python" and "cohere" in text]
+    [snippet] = [text for kind, text in BLOCKS if kind == "python" and "import cohere\n" in text]
     names: dict[str, Any] = {}
 
     exec(snippet.replace(PRINTED, url), names)

@@ -136,9 +136,9 @@ def _rerank(data: bytes) -> None:
 def _cohere(data: bytes) -> None:
     def run() -> Any:
         query = cohere.CohereQuery.read(data, LIMITS)
-        returned = query.returned()
         options, matrix, _, ignored, places = _documents(query)
-        return options, matrix, ignored, places, returned and [json.loads(one.content) for one in returned]
+        sent = query.documents(contract()).sent
+        return options, matrix, ignored, places, sent and [json.loads(one) for one in sent]
 
     both(run)
 
@@ -373,6 +373,20 @@ TARGETS: dict[str, Target] = {
                 "documents": [{"features": {"bm25": 1}, "more": {"a": [1, {}]}}, {"features": ROW}],
                 "rank_fields": ["x"],
             },
+            {
+                "documents": [
+                    "[1, 2.5, null, 4]",
+                    '{"bm25": 1, "features": {"age": 2}}',
+                    "{main=[{name=bm25, value=1.5}, {value=1.0E3, name=age}, {name=x}]}",
+                    "1 2.5 nan 4",
+                    "1:1 2:3 4:?",
+                    "bm25: 1.5\ntitle: a: b\nage: None\n\nbm25: 3",
+                    {"text": "[1, 2, 3, 4]\nmore"},
+                ],
+                "relevance": "rank",
+                "return_documents": True,
+            },
+            {"query": "q", "documents": ["[1, 2, 3, 4]", "[1, 2, 3, -4.5e-2]"], "relevance": "raw"},
         ),
         _cohere,
     ),

@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "null": ("null", "", "found null"),
     "an unknown member": ({"features": [ROW], "topn": 3}, "/topn", "unknown member 'topn'"),
     "an unknown member with a slash": ({"features": [ROW], "a/b~c": 3}, "/a~1b~0c", "unknown member"),
-    "no documents": ({"model": "tiny"}, "", "expected one of documents, features;"),
+    "no documents": ({"model": "tiny"}, "", "expected one of documents, features, columns;"),
     "two forms": ({"features": [ROW], "documents": []}, "", "found documents and features"),
     "documents no list": ({"documents": {"id": "a"}}, "/documents", "expected a list"),
     "documents null": ({"documents": None}, "/documents", "expected a list"),
@@ -99,9 +99,9 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
         "documents[1] has no features",
     ),
     "a document with more": (
-        {"documents": [{"id": "a", "features": ROW, "text": "…"}]},
-        "/documents/0/text",
-        "unknown member 'text'",
+        {"documents": [{"id": "a", "features": ROW, "title": "…"}]},
+        "/documents/0/title",
+        "unknown member 'title'",
     ),
     "a document's features a text": (
         {"documents": [{"features": "1234"}]},

@@ -1,14 +1,14 @@
-"""``POST /v2/rerank``: request and answer of Cohere's rerank API, version 2, documents being objects with features.
+"""``POST /v2/rerank``: request and answer of Cohere's rerank API, version 2.
 
-``query`` and what concerns texts is taken and has no effect. Documents may have other members, which can be asked back.
-Cohere's relevance scores are between 0 and 1: ours are the logistic function of the score, which stands beside them.
+Documents are objects with features, or texts that are features (`localrank_service.wire.feature_texts`). ``query`` is taken and has
+no effect. Documents may have other members, which can be asked back. Cohere's relevance scores are between 0 and 1: ours are the
+logistic function of the score, if the request wants no other. The score stands beside them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import orjson
 from fastapi import APIRouter, Request, Response
 
@@ -22,23 +22,22 @@ from localrank_service.wire.answer import experiment_members, route_members, ser
 from localrank_service.wire.members import (
     ANYTHING,
     FEATURES,
-    FLAG,
     TEXT,
+    TEXTUAL,
     Kind,
     Member,
     by_name,
     check_query_string,
     shared,
 )
-from localrank_service.wire.text import Elements, refuse
+from localrank_service.wire.relevance import FORMULAS, relevance_of
+from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
-    from localrank.arrays import Vector
     from localrank.ranker import Stopwatch
     from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
     from localrank_service.wire.query import Limits
-    from localrank_service.wire.text import Text
 
 #: Of ``POST /v2/rerank``; any other is refused by name.
 COHERE = (
@@ -47,22 +46,29 @@ COHERE = (
     Member(
         "documents",
         Kind(
-            "a list of objects with features",
+            "a list of objects with features, or of texts",
             {
                 "type": "array",
-                "items": {"type": "object", "properties": {"features": FEATURES}, "required": ["features"]},
+                "items": {
+                    "anyOf": [
+                        {
+                            "title": "DocumentsItem",
+                            "type": "object",
+                            "properties": {"features": FEATURES, "text": TEXTUAL},
+                            "if": {"not": {"required": ["text"]}},
+                            "then": {"required": ["features"]},
+                        },
+                        TEXTUAL,
+                    ]
+                },
             },
         ),
-        "One object per document: `features`, a list or an object. It may have other members.",
+        "One object per document: `features`, a list or an object. It may have other members. Or a text that is features, also as "
+        "`text` in the object.",
         nullable=False,
     ),
     *shared("top_n", "offset", "pin", "boost", "query_features"),
-    Member(
-        "return_documents",
-        FLAG,
-        "Answer each document as it was sent, with its score.",
-        nullable=False,
-    ),
+    *shared("relevance", "return_documents"),
     *shared("contract", "explain", "compare", "timeout_ms", "allow_degraded", "query_id", "session_id"),
     Member("max_tokens_per_doc", ANYTHING, "Has no effect."),
     Member("priority", ANYTHING, "Has no effect."),
@@ -70,7 +76,6 @@ COHERE = (
 )
 
 _TABLE = by_name(COHERE)
-_RELEVANCE = "1 / (1 + exp(-score))"
 
 
 class CohereQuery(JsonQuery):
@@ -83,47 +88,30 @@ class CohereQuery(JsonQuery):
 
     def __init__(self, body: bytes, members: dict[str, Any], limits: Limits, *, plain: bool) -> None:
         if members.get("documents") is None:
-            refuse("documents", "a list of objects with features", None, "/documents")
+            refuse("documents", _TABLE["documents"].kind.expected, None, "/documents")
         super().__init__(body, members, limits, plain=plain)
 
-    def returned(self) -> list[Text] | None:
-        """Return the documents as they were sent, if the answer is to repeat them."""
-        documents = self._members["documents"]
-        return Elements(documents).texts() if self._members.get("return_documents") else None
-
-    def _document(self, document: Any, position: int) -> tuple[Any, None]:
-        at = f"/documents/{position}"
-        if type(document) is str:
-            raise Problem(
-                422,
-                f"documents[{position}] is a text; expected an object with features, because this service "
-                "ranks by features",
-                pointer=at,
-            )
-        if type(document) is not dict:
-            refuse(f"documents[{position}]", "an object with features", document, at)
-        if "features" not in document:
-            raise Problem(422, f"documents[{position}] has no features", pointer=at)
-        return document["features"], None
+    def _is_relevant(self, _members: dict[str, Any]) -> bool:
+        return True
 
 
-def encode(ranked: Ranked, timing: Stopwatch, request_id: str, returned: list[Text] | None) -> bytes:
+def encode(ranked: Ranked, timing: Stopwatch, request_id: str) -> bytes:
     """Return the answer; its timings are added last."""
     options, ranking = ranked.options, ranked.ranking
     timing("encode")
     order = options.shown(ranking.order)
     scores = ranking.scores[order]
-    columns = zip(order.tolist(), logistic(scores).tolist(), scores.tolist(), strict=True)
+    columns = zip(order.tolist(), relevance_of(ranked).tolist(), scores.tolist(), strict=True)
     results: list[dict[str, Any]] = [
         {"index": index, "relevance_score": relevance, "score": score} for index, relevance, score in columns
     ]
     if ranked.ruled is not None:
         for result in results:
             result.update(ranked.ruled.of(result["index"]))
-    if returned is not None:
+    if (sent := ranked.documents.sent) is not None:
         # Left out altogether otherwise: clients take a null for a document.
         for result in results:
-            result["document"] = orjson.Fragment(returned[result["index"]].content)
+            result["document"] = orjson.Fragment(sent[result["index"]])
     encoded = orjson.Fragment(orjson.dumps(results))
     warnings = [f"{one['code']}: {one['feature']} in {one['count']} documents" for one in warnings_of(ranked)]
     return orjson.dumps(
@@ -137,7 +125,7 @@ def encode(ranked: Ranked, timing: Stopwatch, request_id: str, returned: list[Te
                 "localrank": {
                     "model": ranked.name,
                     "version": ranked.version,
-                    "relevance_score": _RELEVANCE,
+                    "relevance_score": FORMULAS[options.relevance or "sigmoid"],
                     "route": route_members(ranking.route),
                     **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
                     **experiment_members(ranked, len(results)),
@@ -147,14 +135,6 @@ def encode(ranked: Ranked, timing: Stopwatch, request_id: str, returned: list[Te
             },
         }
     )
-
-
-def logistic(scores: Vector) -> Vector:
-    r"""Return :math:`1 / (1 + e^{-s})`, which keeps the order and is between 0 and 1; exact at both ends."""
-    with np.errstate(over="ignore", under="ignore"):
-        smaller = np.exp(-np.abs(scores))
-    relevance: Vector = np.where(scores >= 0, 1.0, smaller) / (1.0 + smaller)
-    return relevance
 
 
 router = APIRouter(route_class=DirectRoute)
@@ -190,8 +170,7 @@ async def rerank(request: Request) -> Response:
             model = await attempt.find(query.options.model)
             documents = await attempt.run(query.documents, query.cost, model.ranker.contract)
             ranked = await attempt.rank(model, documents, query.options)
-            returned = await attempt.run(query.returned, query.cost)
-            content = await attempt.run(encode, len(body), ranked, attempt.timing, request_id, returned)
+            content = await attempt.run(encode, len(body), ranked, attempt.timing, request_id)
             return Answer(content, server_timing(attempt.timing.stop()))
     except Problem as problem:
         # What Cohere's own errors hold.

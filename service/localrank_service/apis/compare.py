@@ -43,6 +43,7 @@ COMPARE = (
         if member.name
         not in {
             *("model", "contract", "explain", "compare", "offset", "pin", "boost", "answer"),
+            *("query", "relevance", "return_documents", "rank_fields", "max_chunks_per_doc"),
             *("timeout_ms", "allow_degraded", "fallback_feature"),
         }
     ),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from localrank_service.wire.relevance import relevance_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -174,7 +176,8 @@ _INDICES = _Numbered(b"%d", 0)
 def results(ranked: Ranked) -> bytes:
     """Return the JSON array of the best documents.
 
-    Each has rank, index, id if there are any, score, what the rules of the request did, and team if there are any.
+    Each has rank, index, id if there are any, score, relevance if that is asked for, what the rules of the request did, team
+    if there are any, and the document if that is asked for.
     """
     ranking, ids, first = ranked.ranking, ranked.documents.ids, ranked.options.offset
     order = ranked.options.shown(ranking.order)
@@ -192,11 +195,17 @@ def results(ranked: Ranked) -> bytes:
         parts[3::width] = map(orjson.dumps, map(ids.__getitem__, indices))
     # Numbers hold no comma.
     scores = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
+    if ranked.options.relevance is not None:
+        # Clients read a double: 1.0, never 1.
+        relevance = orjson.dumps(relevance_of(ranked).tolist())[1:-1].split(b",")
+        scores = [one + b',"relevance_score":' + other for one, other in zip(scores, relevance, strict=True)]
     if ranked.ruled is not None:
         scores = [score + said for score, said in zip(scores, ranked.ruled.said(indices), strict=True)]
     if (teams := ranked.teams) is not None:
         named = map(orjson.dumps, chain(teams, repeat(None)))
         scores = [score + b',"team":' + team for score, team in zip(scores, named, strict=False)]
+    if (sent := ranked.documents.sent) is not None:
+        scores = [one + b',"document":' + sent[at] for one, at in zip(scores, indices, strict=True)]
     parts[width - 1 :: width] = scores
     parts[0] = parts[0][2:]
     return b"".join([b"[", *parts, b"}]"])

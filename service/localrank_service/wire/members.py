@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.query import ANSWERS, EXPLANATIONS, Limits
+from localrank_service.wire.relevance import RELEVANCES
 from localrank_service.wire.text import checked, refuse
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ CELL = {
     "description": "null is a missing value. Texts and truth values are values of categories.",
 }
 ROW = {"type": "array", "items": CELL}
+#: A document of features, or of a text that is features.
+TEXTUAL = {"type": "string", "description": "Features that are written as text."}
 FEATURES = {
     "anyOf": [ROW, {"type": "object", "additionalProperties": CELL}],
     "description": "In the model's order, or by name; a feature that is left out is a missing value.",
@@ -229,6 +232,18 @@ SHARED = {
             one_of(ANSWERS),
             "`scores` answers `scores`, one for each document in the order of the request, instead of `results`. Boosts are in "
             "them; `pin`, `offset` and `top_n` are refused then.",
+        ),
+        Member(
+            "relevance",
+            one_of(RELEVANCES),
+            "What `relevance_score` is: `sigmoid` (if left out), the logistic function of the score; `raw`, the score itself; "
+            "`rank`, from 1 for the first document down to 1 / number of documents for the last.",
+        ),
+        Member(
+            "return_documents",
+            FLAG,
+            'Answer each document as it was sent; a text as `{"text": …}`.',
+            nullable=False,
         ),
         Member(
             "contract",

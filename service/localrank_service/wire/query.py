@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Array, Indices, Matrix
     from localrank.features.contract import FeatureContract
+    from localrank_service.wire.relevance import Relevance
 
 #: How many times longer it takes to make objects of a text than to lift its numbers.
 SLOWER = 16
@@ -52,6 +53,7 @@ class Options:
     boost: Mapping[str, float] | None = None
     query_features: Mapping[str, Any] | None = None
     answer: Wanted = "ranking"
+    relevance: Relevance | None = None
 
     @property
     def in_query_string(self) -> bool:
@@ -90,12 +92,14 @@ class Documents:
         ids: one per document, if the request named them; bytes if they came as a binary tensor.
         locate: the JSON pointer of a document, or of one of its features.
         ignored: ``{feature name: documents that had it}`` of features that the model does not know.
+        sent: each document as it was sent, if the answer is to repeat them.
     """
 
     matrix: Matrix
     ids: Sequence[Any] | None
     locate: Callable[[int, int | None], str]
     ignored: dict[str, int] = field(default_factory=dict)
+    sent: Sequence[bytes] | None = None
 
 
 class RequestQuery(Protocol):
@@ -267,7 +271,8 @@ def check_options(options: Options) -> None:
             pointer=pointer("compare"),
         )
     if options.answer == "scores":
-        for name, value in (("pin", options.pin), ("offset", options.offset), ("top_n", options.top_n)):
+        for name in ("pin", "offset", "top_n"):
+            value = getattr(options, name)
             if value:
                 raise Problem(
                     422,

@@ -266,6 +266,14 @@ def count_members(value: Any) -> int:
     return sum(count_members(one) for one in value if type(one) in _CONTAINERS)
 
 
+def named_once(content: bytes, value: Any) -> bool:
+    """Return whether no object of a JSON text that was scanned, and parsed to this, has a member twice."""
+    if b":" not in content or type(value) not in _CONTAINERS:
+        return True
+    found = compiled.cut(content, 0, len(content)) or uncompiled.cut(content, 0, len(content))
+    return int(found.runs[:, 4].sum()) == count_members(value)
+
+
 def _refuse_twice(content: bytes) -> None:
     """Refuse an object that has a member twice."""
 

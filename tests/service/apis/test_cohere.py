@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from localrank_service.apis.cohere import logistic
+from localrank_service.wire.relevance import logistic
 from tests.described import validator
 
 if TYPE_CHECKING:
@@ -93,15 +93,16 @@ async def test_no_documents_are_an_empty_answer(client: httpx.AsyncClient) -> No
     ("members", "status", "at", "said"),
     [
         ([], 422, "", "an object"),
-        ({}, 422, "/documents", "a list of objects with features"),
+        ({}, 422, "/documents", "a list of objects with features, or of texts"),
         ({"documents": {}}, 422, "/documents", "a list"),
         (
             {"documents": ["a text"]},
             422,
             "/documents/0",
-            "documents[0] is a text; expected an object with features",
+            "documents[0] is a text that holds no features of the model; expected a JSON list or object",
         ),
-        ({"documents": [{"text": "a"}]}, 422, "/documents/0", "has no features"),
+        ({"documents": [{"text": "a"}]}, 422, "/documents/0/text", "holds no features of the model"),
+        ({"documents": [{"text": 3}]}, 422, "/documents/0", "has no features"),
         ({"documents": [[1]]}, 422, "/documents/0", "expected an object"),
         ({"documents": [{"features": [1]}]}, 422, "/documents/0/features", "has 1 values; expected 4"),
         (

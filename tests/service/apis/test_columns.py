@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -352,22 +351,3 @@ async def test_what_feast_answers_becomes_columns(client: httpx.AsyncClient, tin
     answer = (await client.post("/v1/rerank", json={"ids": ids, "columns": columns})).json()
 
     assert tiny_ranker.rank(DOCUMENTS).scores.tolist() == scores_of(answer)
-
-
-async def test_the_body_of_opensearch_s_processor_is_answered_with_a_score_for_each_hit(
-    client: httpx.AsyncClient, tiny_ranker: Ranker
-) -> None:
-    """A connector's request body with the list that ``ml_inference`` collects of all hits (``one_to_one: false``).
-
-    Read in opensearch-project/ml-commons, MLInferenceSearchResponseProcessor; not tried on a live engine.
-    """
-    hits = [{"_source": {"ltr": {"features": row}}} for row in DOCUMENTS.tolist()]
-    collected = [hit["_source"]["ltr"]["features"] for hit in hits]
-    template = '{"model": "tiny", "answer": "scores", "features": ${parameters.features}}'
-    body = template.replace("${parameters.features}", json.dumps(collected))
-
-    response = await client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
-
-    dealt = response.json()["scores"]
-    assert len(hits) == len(dealt)
-    assert tiny_ranker.rank(DOCUMENTS).scores.tolist() == dealt

@@ -53,10 +53,10 @@ def test_the_docs_show_every_member_and_what_it_means(table: tuple[Member, ...])
 @pytest.mark.parametrize(
     ("table", "not_null"),
     [
-        (RERANK, {"documents", "features", "allow_degraded"}),
-        (COMPARE, {"documents", "features", "candidate"}),
+        (RERANK, {"documents", "features", "columns", "allow_degraded", "return_documents"}),
+        (COMPARE, {"documents", "features", "columns", "candidate"}),
         (COHERE, {"documents", "return_documents", "allow_degraded"}),
-        (JUDGED, {"documents", "features", "labels"}),
+        (JUDGED, {"documents", "features", "columns", "labels"}),
         (EVALUATE, {"per_query", "queries"}),
         (ADAPTER, {"allow_degraded"}),
         (INFER_PARAMETERS, {"allow_degraded"}),

@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import orjson
 
 from localrank.native.texts import RUN_VALUES
+from localrank.responses import listed
 from localrank_service.apis.rerank.columns import merged, of_plain, plain_columns, read_columns
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.answer import results, route_members, warnings_of
+from localrank_service.wire.feature_texts import FORMS, Places, WrongTextError, features_of, rows_of
 from localrank_service.wire.members import (
+    ANYTHING,
     CELL,
     FEATURES,
     ID,
     ROW,
     TEXT,
+    TEXTUAL,
     Kind,
     Member,
     by_name,
@@ -71,18 +75,28 @@ RERANK = (
     Member(
         "documents",
         Kind(
-            "a list of objects",
+            "a list of objects or texts",
             {
                 "type": "array",
                 "items": {
-                    "type": "object",
-                    "properties": {"id": ID.schema, "features": FEATURES},
-                    "required": ["features"],
-                    "additionalProperties": False,
+                    "anyOf": [
+                        {
+                            # Client generators name the type so.
+                            "title": "DocumentsItem",
+                            "type": "object",
+                            "properties": {"id": ID.schema, "features": FEATURES, "text": TEXTUAL},
+                            # Generators ignore conditions, and so know the members.
+                            "if": {"not": {"required": ["text"]}},
+                            "then": {"required": ["features"]},
+                            "additionalProperties": False,
+                        },
+                        TEXTUAL,
+                    ]
                 },
             },
         ),
-        "One object per document: `features`, a list or an object, and optionally `id`.",
+        "One object per document: `features`, a list or an object, and optionally `id`. Or a text that is features, also as "
+        "`text` in the object.",
         nullable=False,
     ),
     Member(
@@ -116,12 +130,22 @@ RERANK = (
         "Only with `timeout_ms`: a feature of the model that is a number. If there is no time to rank at all, the documents "
         "are ordered by this feature, largest first, instead of staying in the order of the request.",
     ),
+    Member(
+        "query",
+        TEXT,
+        "Clients of other rerank APIs send it. It does not change the ranking; with it, each result has a `relevance_score`.",
+    ),
+    *shared("relevance", "return_documents"),
+    Member("rank_fields", ANYTHING, "Has no effect."),
+    Member("max_chunks_per_doc", ANYTHING, "Has no effect."),
 )
 
 _FORMS = ("documents", "features", "columns")
 #: Members that may be large: they are parsed when the documents are read.
 _LARGE = frozenset({*_FORMS, "feature_names", "ids"})
 _IDS = frozenset({str, int})
+#: Members of a document.
+_DOCUMENT = frozenset({"id", "features", "text"})
 _MOST_NAMES = 2**15
 #: Names of features that the model does not know; each is a warning in the answer.
 _MOST_IGNORED = 1000
@@ -205,6 +229,7 @@ class JsonQuery:
             boost=members.get("boost"),
             query_features=members.get("query_features"),
             answer=members.get("answer") or "ranking",
+            relevance=members.get("relevance") or ("sigmoid" if self._is_relevant(members) else None),
         )
         check_options(self.options)
         given = [name for name in _FORMS if name in members]
@@ -219,12 +244,30 @@ class JsonQuery:
                 "documents",
                 pointer="/ids",
             )
+        if members.get("return_documents") and self.form != "documents":
+            said = f"return_documents: expected documents with it, found {self.form}"
+            raise Problem(422, said, pointer="/return_documents")
+        for name in ("relevance", "return_documents") if self.options.answer == "scores" else ():
+            if members.get(name):
+                said = f"{name} cannot be used with answer as scores, which has no results"
+                raise Problem(422, said, pointer=pointer(name))
         if "feature_names" in members and self.form == "columns":
             raise Problem(
                 422,
                 "feature_names: expected beside features or documents, found beside columns, which have names",
                 pointer="/feature_names",
             )
+
+    def _is_relevant(self, members: dict[str, Any]) -> bool:
+        """Return whether results have a relevance although the request does not say which."""
+        return members.get("query") is not None
+
+    def _sent(self) -> list[bytes]:
+        """Return the documents as they were sent."""
+        return [
+            b'{"text":%b}' % one.content if one.kind == '"' else one.content
+            for one in Elements(self._members["documents"]).texts()
+        ]
 
     @property
     def cost(self) -> int:
@@ -235,6 +278,8 @@ class JsonQuery:
         if self.options.contract is not None:
             check_contract(self.options.contract, contract)
         found = self._documents(contract)
+        if self._members.get("return_documents"):
+            found = replace(found, sent=self._sent())
         if contract.of_query or self.options.query_features:
             return with_query(found, contract, self.options)
         return found
@@ -333,18 +378,16 @@ class JsonQuery:
 
         def row(document: Any, position: int) -> Any:
             nonlocal n_named
-            features, one = self._document(document, position)
+            features, one = self._document(document, position, contract)
             ids.append(one)
             if type(features) is not dict:
                 return features if gap is None else gap.whole(features)
             n_named += 1
             if features.keys() != contract.positions.keys():
-                ignored.update(self._unknown(features, position, contract))
+                ignored.update(self._unknown(features, contract, _steps(document, position)))
                 if len(ignored) > _MOST_IGNORED:
                     passes = f"; documents[{position}] passes it"
-                    raise _too_many_unknown(
-                        "the documents", pointer("documents", position, "features"), passes
-                    )
+                    raise _too_many_unknown("the documents", pointer(*_steps(document, position)), passes)
             return list(map(features.get, order))
 
         def rows() -> Iterator[tuple[int, list[Any]]]:
@@ -356,17 +399,20 @@ class JsonQuery:
                     yield first + start, list(map(row, run[start : start + most], count(first + start)))
 
         def cell(document: int, column: int | None) -> str:
-            steps: tuple[str | int, ...] = ("documents", document, "features")
-            if column is None:
+            sent = elements[document]
+            steps = _steps(sent, document)
+            if column is None or steps[-1] != "features":
                 return pointer(*steps)
-            features = elements[document]["features"]
+            features = sent["features"]
             if type(features) is dict:
                 return pointer(*steps, order[column]) if order[column] in features else pointer(*steps)
             if gap is not None and gap.is_short(len(features)):
                 return gap.located(_in_row)(document, column)
             return pointer(*steps, column)
 
-        matrix = read_rows(rows(), (elements.count, width), "documents[{}].features", cell, known)
+        matrix = self._of_lists(elements, known, gap)
+        if matrix is None:
+            matrix = read_rows(rows(), (elements.count, width), "documents[{}].features", cell, known)
         ignored.update(dict.fromkeys(extra, elements.count - n_named))
         return Documents(
             ordered(matrix, columns),
@@ -375,30 +421,77 @@ class JsonQuery:
             {name: count for name, count in ignored.items() if count},
         )
 
-    def _document(self, document: Any, position: int) -> tuple[Any, str | int | None]:
+    def _of_lists(self, elements: Elements, known: RowColumns, gap: AbsentColumns | None) -> Matrix | None:
+        """Return the rows of documents that are texts, if each is the JSON list of a whole row of numbers."""
+        if elements.kind != '"' or known.categories:
+            return None
+        values = rows_of(elements.all(), self._limits.max_numbers)
+        if values is not None and gap is not None:
+            values = gap.filled(values)
+        return None if values is None or values.shape[1] != len(known.names) else values
+
+    def _document(
+        self, document: Any, position: int, contract: FeatureContract
+    ) -> tuple[Any, str | int | None]:
         """Return the features and the id of a parsed document."""
+        if type(document) is str:
+            return self._of_text(document, contract, ("documents", position)), None
         if type(document) is not dict:
             refuse(f"documents[{position}]", "an object with features", document, f"/documents/{position}")
-        if "features" not in document or len(document) != 1 + ("id" in document):
-            _refuse_members(document, position)
-        if "id" not in document:
-            return document["features"], None
-        if type(document["id"]) not in _IDS:
-            _refuse_id(document["id"], position, pointer("documents", position, "id"))
-        return document["features"], document["id"]
+        one = None
+        if not self.described:
+            if not document.keys() <= _DOCUMENT:
+                _refuse_members(document, position)
+            if "id" in document and type(one := document["id"]) not in _IDS:
+                _refuse_id(one, position, pointer("documents", position, "id"))
+        if "features" in document:
+            return document["features"], one
+        if type(document.get("text")) is not str:
+            raise Problem(
+                422, f"documents[{position}] has no features", pointer=pointer("documents", position)
+            )
+        return self._of_text(document["text"], contract, ("documents", position, "text")), one
 
-    def _unknown(self, features: dict[str, Any], position: int, contract: FeatureContract) -> list[str]:
+    def _of_text(self, text: str, contract: FeatureContract, steps: tuple[str | int, ...]) -> Any:
+        """Return the features that a text holds, in order or by name."""
+        at, called = pointer(*steps), f"documents[{steps[1]}]"
+        try:
+            found = features_of(text, contract.positions)
+        except WrongTextError as error:
+            raise Problem(422, f"{called} {error}", pointer=at) from None
+        if isinstance(found, Places):
+            last = max(found.values, default=-1)
+            if last >= contract.n_features:
+                said = f"{called} holds the index {last + 1}; the model takes {contract.n_features} features"
+                raise Problem(422, said, pointer=at)
+            # Zero is a number; as a value of a category, or of the query, it would say something.
+            zeros = {one.name: 0.0 for one in contract.features if one.plain}
+            return zeros | {contract.names[at]: value for at, value in found.values.items()}
+        if found is None or (type(found) is dict and contract.positions.keys().isdisjoint(found)):
+            names = f"; found the names {listed([*found])}, which the model does not know" if found else ""
+            raise Problem(
+                422,
+                f"{called} is a text that holds no features of the model; expected {FORMS}{names}",
+                pointer=at,
+            )
+        return found
+
+    def _unknown(
+        self, features: dict[str, Any], contract: FeatureContract, steps: tuple[str | int, ...]
+    ) -> list[str]:
         """Return the named features that the model does not know."""
         unknown = [name for name in features if name not in contract.positions]
+        position = steps[1]
+        inner = steps[-1] == "features"
         if unknown and self._limits.refuse_extra_features:
             raise Problem(
                 422,
                 f"documents[{position}] has feature {unknown[0]!r}, which the model does not know",
-                pointer=pointer("documents", position, "features", unknown[0]),
+                pointer=pointer(*steps, *unknown[:inner]),
             )
         for name in unknown:
-            if isinstance(features[name], list | dict):
-                at = pointer("documents", position, "features", name)
+            if inner and isinstance(features[name], list | dict):
+                at = pointer(*steps, name)
                 refuse(f"documents[{position}].features[{name!r}]", "a number or null", features[name], at)
         return unknown
 
@@ -466,6 +559,14 @@ def _special(
     return categories, [at for at, name in enumerate(names) if name not in contract.positions]
 
 
+def _steps(document: Any, position: int) -> tuple[str | int, ...]:
+    """Return the way to the features of a document."""
+    if type(document) is str:
+        return "documents", position
+    is_text = type(document) is dict and "features" not in document and "text" in document
+    return "documents", position, "text" if is_text else "features"
+
+
 def _in_row(document: int, column: int | None) -> str:
     steps = ("documents", document, "features")
     return pointer(*steps) if column is None else pointer(*steps, column)
@@ -485,11 +586,9 @@ def _refuse_id(found: Any, position: int, at: str) -> NoReturn:
 
 
 def _refuse_members(document: dict[str, Any], position: int) -> NoReturn:
-    if unknown := document.keys() - {"id", "features"}:
-        name = min(unknown)
-        raise Problem(
-            422,
-            f"documents[{position}]: unknown member {name!r}; expected id and features",
-            pointer=pointer("documents", position, name),
-        )
-    raise Problem(422, f"documents[{position}] has no features", pointer=pointer("documents", position))
+    name = min(document.keys() - _DOCUMENT)
+    raise Problem(
+        422,
+        f"documents[{position}]: unknown member {name!r}; expected id and features",
+        pointer=pointer("documents", position, name),
+    )
