@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     "", "train", "tune", "evaluate", "rank", "assess", "extend", "demo", "papers", "papers run", "papers list", "serve", "data inspect", "data convert", "data split", "data synthesize",
-    "data export", "experiments report", "models import", "models list", "models show", "models verify", "models sign", "models promote", "models rollback", "models prune",
+    "data export", "data join", "data collect", "experiments report", "models import", "models list", "models show", "models verify", "models sign", "models promote", "models rollback", "models prune",
     "models diff", "models export", "models push", "models pull",
 )  # fmt: skip
 #: A model of RankLib: one tree.
