@@ -109,7 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: C901
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("localrank"):
             raise
-        return complain(f"'localrank {name}' needs {error.name!r}: {_installing(command.extra)}", 1)
+        from localrank.extras import installing
+
+        return complain(f"'localrank {name}' needs {error.name!r}: {installing(command.extra)}", 1)
     except InvalidConfiguration as error:
         return complain(str(error), 2)
     except LocalRankError as error:
@@ -138,15 +140,6 @@ def _unknown(word: str) -> str:
     if word.startswith("-"):
         return no_option(word, ("--version", "--help"))
     return no_such("command", word, COMMANDS)
-
-
-def _installing(extra: str) -> str:
-    """Return the command that installs an extra; from the checkout if the program runs in one."""
-    extras = f"[{extra}]" if extra else ""
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
-    if os.path.isfile(os.path.join(checkout, "pyproject.toml")):  # noqa: PTH113, PTH118
-        return f"pip install -e '{checkout}{extras}'"
-    return f"pip install 'localrank{extras}'"
 
 
 def _drop_output() -> None:

@@ -14,6 +14,7 @@ from localrank import __main__ as program
 from localrank import __version__
 from localrank.__main__ import COMMANDS, main
 from localrank.errors import ArtifactNotFound, InvalidConfiguration
+from localrank.extras import installing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +132,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ModuleNotFoundError("No module named 'joblib'", name="joblib"),
             1,
-            f"'localrank train' needs 'joblib': {program._installing('train')}",
+            f"'localrank train' needs 'joblib': {installing('train')}",
         ),
     ],
 )

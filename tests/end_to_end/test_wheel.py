@@ -126,7 +126,7 @@ def test_with_the_core_alone_models_are_managed_and_other_commands_name_their_ex
             [python, "-m", "localrank", command], capture_output=True, text=True, check=False, cwd=tmp_path
         )
         assert 1 == answer.returncode
-        assert f"pip install 'localrank[{extra}]'" in answer.stderr
+        assert f"pip install '{wheel}[{extra}]'" in answer.stderr
 
 
 @pytest.mark.parametrize(("version", "interpreter"), interpreters())

@@ -355,7 +355,7 @@ def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(signing, "find_spec", lambda _: None)
 
     for read in (TrustedKeys.read, read_private_key):
-        with pytest.raises(InvalidConfiguration, match=r"pip install 'localrank\[sign\]'"):
+        with pytest.raises(InvalidConfiguration, match=r"pip install -e '.*\[sign\]'"):
             read(tmp_path / "keys.pem")
 
 

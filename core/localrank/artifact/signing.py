@@ -22,6 +22,7 @@ from localrank.artifact.arrays import names_in, open_file, read_up_to
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, parse_object
 from localrank.disk import read_plain
 from localrank.errors import ArtifactCorrupt, ArtifactUntrusted, InvalidConfiguration
+from localrank.extras import installing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -219,7 +220,7 @@ def _listed(identifiers: Iterable[str]) -> str:
 
 def _check_installed() -> None:
     if find_spec("cryptography") is None:
-        raise InvalidConfiguration("signatures need cryptography: pip install 'localrank[sign]'")
+        raise InvalidConfiguration(f"signatures need cryptography: {installing('sign')}")
 
 
 def _read(path: Path) -> bytes:

@@ -43,6 +43,7 @@ from localrank.errors import (
     PublishFailed,
     StoreUnavailable,
 )
+from localrank.extras import installing
 from localrank.registry.versions import ALIASES, LARGEST_ALIASES, MODEL_NAME, parse_aliases, render_aliases
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class RemoteStore:
             raise InvalidConfiguration(f"{error}, found {without_password(url)!r:.200}") from None
         self.patience = patience
         if find_spec("fsspec") is None:
-            raise InvalidConfiguration(f"{self.url}: expected fsspec: pip install 'localrank[remote]'")
+            raise InvalidConfiguration(f"{self.url}: expected fsspec: {installing('remote')}")
         import fsspec
 
         scheme = self.url.partition("://")[0].lower()

@@ -27,6 +27,7 @@ from localrank.__main__ import complain
 from localrank.commands.options import with_options
 from localrank.commands.wrong_use import run_typer
 from localrank.errors import ArtifactNotFound, InvalidConfiguration, LocalRankError
+from localrank.extras import installing
 from localrank_service.process import cpus
 from localrank_service.process.settings import LISTS, PREFIX, Settings
 from localrank_service.telemetry.spans import check_installed
@@ -190,7 +191,7 @@ def _pull(url: str, models_dir: Path, default: str | None, preload: Sequence[str
     In a process of its own: the libraries that read URLs start threads, and this process may fork.
     """
     if find_spec("fsspec") is None:
-        raise InvalidConfiguration("--models-url needs fsspec: pip install 'localrank[remote]'")
+        raise InvalidConfiguration(f"--models-url needs fsspec: {installing('remote')}")
     from localrank.registry.mirror import check_copy
 
     check_copy(models_dir, url)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from localrank import __version__
 from localrank.errors import InvalidConfiguration
+from localrank.extras import installing
 from localrank_service.telemetry.tracing import Trace, trace_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def check_installed() -> None:
     except ModuleNotFoundError:
         there = False
     if not there:
-        raise InvalidConfiguration("--otel needs OpenTelemetry: pip install 'localrank[otel]'")
+        raise InvalidConfiguration(f"--otel needs OpenTelemetry: {installing('otel')}")
 
 
 class Spans:

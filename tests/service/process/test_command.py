@@ -18,6 +18,7 @@ import pytest
 
 from localrank.__main__ import main
 from localrank.artifact.manifest import MANIFEST, Manifest
+from localrank.extras import installing
 from localrank.settings import settings_of
 from localrank_service.models.workers import Report
 from localrank_service.process import command, server, supervisor
@@ -374,6 +375,5 @@ def test_models_are_pulled_by_another_process_unless_there_is_a_copy(
     assert (1, f"localrank: {url}: cannot be read\n") == pulling(Pulled(-9), none)
     assert (2, "localrank: no such protocol\n") == pulling(Pulled(2, "no such protocol"), none)
     monkeypatch.setattr(command, "find_spec", lambda _name: None)
-    assert (2, "localrank: --models-url needs fsspec: pip install 'localrank[remote]'\n") == pulling(
-        Pulled(0), none
-    )
+    needed = f"localrank: --models-url needs fsspec: {installing('remote')}\n"
+    assert (2, needed) == pulling(Pulled(0), none)

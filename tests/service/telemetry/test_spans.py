@@ -209,7 +209,7 @@ def test_a_missing_sdk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans_module, "find_spec", find)
 
     with pytest.raises(
-        InvalidConfiguration, match=r"--otel needs OpenTelemetry: pip install 'localrank\[otel\]'"
+        InvalidConfiguration, match=r"--otel needs OpenTelemetry: pip install -e '.*\[otel\]'"
     ):
         check_installed()
     with pytest.raises(InvalidConfiguration):

@@ -26,6 +26,7 @@ import numpy as np
 from localrank import __version__
 from localrank.arrays import Array  # noqa: TC001
 from localrank.errors import InvalidConfiguration, WorkersLost
+from localrank.extras import installing
 from localrank_training.parallel.processes import alone, available_cores, elsewhere
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def dask_workers(address: str, *, memory: str | None = None) -> Iterator[DaskWor
     except ModuleNotFoundError as error:
         if error.name not in {"distributed", "dask"}:
             raise
-        raise InvalidConfiguration("--dask needs distributed: pip install 'localrank[dask]'") from None
+        raise InvalidConfiguration(f"--dask needs distributed: {installing('dask')}") from None
     with ExitStack() as stack:
         where = address
         if address == LOCAL:
