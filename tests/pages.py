@@ -36,6 +36,7 @@ NOT_RUN = {
     "make serve": "makes the environment that the tests run in; tests/architecture/test_release.py knows the target",
     "make test": "is what runs this",
     "pip install": "tests/end_to_end/test_wheel.py installs the wheel with each extra",
+    "uvx --from": "tests/end_to_end/test_wheel.py runs it with a wheel that it builds",
     ".venv/bin/pip install": "is what `make test` has done",
     "docker ": "needs a container engine; tests/deploy/test_images.py runs the steps of the Dockerfile without one",
     "kubectl ": "needs a cluster; tests/deploy/test_kubernetes.py checks the manifests",

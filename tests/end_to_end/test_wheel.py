@@ -6,14 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
 from localrank import Registry, load
 from localrank.artifact import Provenance
-from tests.end_to_end.serving import serving
+from tests.end_to_end.serving import free_port, serving
 from tests.environments import environment_with, fresh, install
 
 ROOT = Path(__file__).parents[2]
@@ -164,3 +166,37 @@ def test_the_repaired_wheel_trains_verifies_ranks_and_serves_on_every_python(
     assert offline[:10] == [
         result["score"] for result in sorted(answer["results"], key=lambda result: result["index"])
     ]
+
+
+def test_one_line_tries_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """`uvx`, as the release page has it: nothing stays installed."""
+    uv = environment_with(tmp_path / "tools", "uv").with_name("uv")
+    port = free_port()
+    command = [uv, "tool", "run", "--python", sys.executable, "--from", f"{wheel}[serve,train]"]
+    environment = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*map(str, command), "localrank", "demo", "--serve", "--port", str(port)],
+            stdout=log,
+            stderr=log,
+            cwd=tmp_path,
+            env=environment,
+        )
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            deadline = time.monotonic() + 300
+            while not is_ready(client):
+                assert process.poll() is None, (tmp_path / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            assert "demo" == client.post("/v1/rerank", json={"documents": []}).json()["model"]
+    finally:
+        process.terminate()
+    assert 0 == process.wait(60)
+
+
+def is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
