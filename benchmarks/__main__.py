@@ -63,6 +63,7 @@ BENCHMARKS = {
     # Requests, beside the bare arithmetic and an empty handler.
     "stages": Benchmark(short=("--short",), writes=True),
     "floor": Benchmark(short=("--repeats", "3"), writes=True),
+    "forms": Benchmark(short=("--repeats", "5")),
     "overload": Benchmark(writes=True),
     "connections": Benchmark(short=("--short",), writes=True),
     "fleet": Benchmark(writes=True),

@@ -242,6 +242,25 @@ def cohere(n_docs: int, width: int, size: int) -> Iterator[Case]:
             JSON,
             _fill('{"documents":[],"rank_fields":[', part, "]}", size, last),
         )
+    for name, text in {
+        "lines": "\\n".join(f"f{at}: 1.5" for at in range(width)),
+        "logged entries": "{main=[" + ", ".join(f"{{name=f{at}, value=1.5}}" for at in range(width)) + "]}",
+        "SVMlight": " ".join(f"{at}:1.5" for at in range(1, width + 1)),
+        "lists": f"[{row}]",
+        "lists of which the last is none": f"[{row}]",
+        "lines of no feature": "f0: 1\\n" + "x: a\\n" * (size // n_docs // 6 - 2),
+        "long words": "a" * (size // n_docs - 4),
+        "brackets": "[" * (size // n_docs - 4),
+        "entries": "{a=[" * (size // n_docs // 4 - 1),
+    }.items():
+        one = f'"{text}",'
+        last = '"x"' if "none" in name else ""
+        before = '{"documents":['
+        yield Case(
+            f"Cohere: texts, {name}", path, JSON, _fill(before, one, "]}", min(size, n_docs * len(one)), last)
+        )
+    one = '"f0: 1' + "\\nx: a" * (2**17 // 6) + '",'
+    yield Case("Cohere: few long texts", path, JSON, _fill('{"documents":[', one, "]}", size))
     for name, more in {
         "texts": '"text":"' + "a" * (size // n_docs - len(row) - 40) + '"',
         "texts with escapes": '"text":"' + "\\u00e9" * ((size // n_docs - len(row) - 40) // 6) + '"',

@@ -115,6 +115,11 @@ class Text(NamedTuple):
         return chr(self.body[self.begin])
 
     @property
+    def first(self) -> str:
+        """The first character of the first element of a list."""
+        return chr(self.body[_after_space(self.body, self.begin + 1)])
+
+    @property
     def content(self) -> bytes:
         return self.body[self.begin : self.end]
 
