@@ -54,6 +54,7 @@ BENCHMARKS = {
     "explanations": Benchmark(),
     "distances": Benchmark(short=()),
     "kernels": Benchmark(),
+    "tables": Benchmark(),
     "loading": Benchmark(short=()),
     "propensities": Benchmark(),
     "unbiased": Benchmark(),

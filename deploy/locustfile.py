@@ -6,8 +6,7 @@
 Every user asks once a second whether or not the last answer was slow (`constant_pacing`), so ``--users`` is the rate
 per second up to saturation, and a slow server is not asked less. Requests are made beforehand and users start spread
 over a second, so that what is measured is not the client. Beside the latency that the client sees, the stage
-times that the server reports are listed as rows of type ``stage, µs``, which *Aggregated* leaves out. They are in
-microseconds: locust rounds medians to whole numbers, and most stages take less than a millisecond.
+times that the server reports are listed as rows of type ``stage``, which *Aggregated* leaves out.
 
 Environment: LOCALRANK_LOAD_MODEL (default: the only one), LOCALRANK_LOAD_DOCUMENTS (default: the training lengths),
 LOCALRANK_LOAD_KEY (a serving key).
@@ -86,4 +85,4 @@ class Reranker(FastHttpUser):
                 return
         # Rows of their own that no total counts: they are no requests.
         for stage, milliseconds in answer["timings_ms"].items():
-            self.environment.stats.get(stage, "stage, µs").log(1000 * milliseconds, 0)
+            self.environment.stats.get(stage, "stage").log(milliseconds, 0)

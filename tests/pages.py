@@ -27,6 +27,7 @@ RUN = {
     "docs/operate/operations.md": ("tests/end_to_end/test_runbooks.py", _PAGES),
     "docs/use/search-engines.md": (_PAGES,),
     "docs/use/shop.md": (_PAGES,),
+    "docs/use/tables.md": (_PAGES,),
     "docs/use/tutorial.md": ("tests/end_to_end/test_tutorial.py",),
     "training/README.md": (_PAGES,),
 }

@@ -14,6 +14,7 @@ from localrank._version import __version__
 if TYPE_CHECKING:
     from localrank.errors import LocalRankError
     from localrank.ranker import Ranker, Ranking
+    from localrank.registry.tables import load_items
     from localrank.registry.versions import Reference, Registry, load
     from localrank.routing.route import Route
 
@@ -26,6 +27,7 @@ __all__ = [
     "Route",
     "__version__",
     "load",
+    "load_items",
 ]
 
 #: Where each name lives. They are imported when first used, so that the command line starts without numpy.
@@ -37,6 +39,7 @@ _HOMES = {
     "Registry": "registry.versions",
     "Route": "routing.route",
     "load": "registry.versions",
+    "load_items": "registry.tables",
 }
 
 

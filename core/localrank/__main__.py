@@ -45,6 +45,12 @@ COMMANDS = {
         "List, show, verify, sign, promote, roll back, prune, compare models.",
     ),
     "models import": Command(_OFFLINE, "train", "Publish a model of LightGBM, XGBoost, CatBoost or RankLib."),
+    "tables": Command(
+        "localrank.commands.tables",
+        "",
+        "Publish, list, show, verify, sign, prune, push tables of features that models look up by id.",
+    ),
+    "tables publish": Command(_OFFLINE, "train", "Publish a table of features of items by id."),
     "papers": Command(
         "localrank_papers.command", "train", "Reproduce tables and figures of papers on your data."
     ),

@@ -51,6 +51,10 @@ Share: TypeAlias = Annotated[float, Keywords(minimum=0, maximum=1)]
 Identifier: TypeAlias = str | int | None
 Place: TypeAlias = Annotated[tuple[float, ...], Keywords(minItems=2, maxItems=2)]
 Milliseconds: TypeAlias = dict[str, float]
+#: The generation of each table in which the documents were looked up; left out if there is none.
+Generations: TypeAlias = Annotated[
+    dict[str, Count], means("The generation of each table in which the documents were looked up.")
+]
 #: The versions that an experiment compares.
 Side: TypeAlias = Literal["baseline", "candidate"]
 Arm: TypeAlias = Literal["baseline", "candidate", "interleaved"]
@@ -123,13 +127,13 @@ class WarnedSchema:
 
     Attributes:
         code: ``feature_imputed``, ``feature_ignored``, ``value_unseen`` (training did not know the value of a category), or
-            ``warnings_omitted`` with an empty feature.
-        feature: which.
+            ``id_unknown`` (a table does not have the ids), or ``warnings_omitted`` with an empty feature.
+        feature: which; of ``id_unknown`` the table.
         count: in how many documents.
     """
 
-    code: Literal["feature_imputed", "feature_ignored", "value_unseen", "warnings_omitted"]
-    feature: Annotated[str, means("Empty if warnings are omitted.")]
+    code: Literal["feature_imputed", "feature_ignored", "value_unseen", "id_unknown", "warnings_omitted"]
+    feature: Annotated[str, means("Of `id_unknown` the table. Empty if warnings are omitted.")]
     count: Annotated[int, Keywords(minimum=1)]
 
 
@@ -318,6 +322,7 @@ class RerankAnswer:
         Milliseconds,
         means("Each stage in the order of its run, and their total, as in `Server-Timing`."),
     ]
+    tables: LeftOut[Generations] = None
     experiment: LeftOut[PartSchema] = None
     explanation: LeftOut[Explanation] = None
 
@@ -339,6 +344,7 @@ class ScoresAnswer:
         Milliseconds,
         means("Each stage in the order of its run, and their total, as in `Server-Timing`."),
     ]
+    tables: LeftOut[Generations] = None
     experiment: LeftOut[PartSchema] = None
     explanation: LeftOut[Explanation] = None
 
@@ -405,6 +411,7 @@ class CohereLocalRank:
     route: RouteSchema
     timings_ms: Milliseconds
     degraded: LeftOut[DegradedSchema] = None
+    tables: LeftOut[Generations] = None
     experiment: LeftOut[PartWithTeams] = None
     explanation: LeftOut[Explanation] = None
 
@@ -439,6 +446,7 @@ class Adapted:
     warnings: tuple[WarnedSchema, ...]
     timings_ms: Milliseconds
     degraded: LeftOut[DegradedSchema] = None
+    tables: LeftOut[Generations] = None
     experiment: LeftOut[PartWithTeams] = None
     pinned: Annotated[
         LeftOut[tuple[Identifier, ...]], means("Ids of the documents that the request pins.")
@@ -457,6 +465,7 @@ class CompareSide:
     results: tuple[ComparedResult, ...]
     route: RouteSchema
     warnings: tuple[WarnedSchema, ...]
+    tables: LeftOut[Generations] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,6 +533,10 @@ class InferParameters:
     ] = None
     experiment: Annotated[LeftOut[str], means("The experiment that the request took part in.")] = None
     arm: Annotated[LeftOut[Side], means("Which arm of the experiment answered.")] = None
+    tables: Annotated[
+        LeftOut[str],
+        means("The tables in which the documents were looked up, as `items@7`, separated by commas."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -1114,6 +1127,16 @@ class Copying:
 
 
 @dataclass(frozen=True, slots=True)
+class LookedUp:
+    """A table that a model looks into."""
+
+    generation: Count
+    created: Annotated[str, means("When it was published.")]
+    age_seconds: Annotated[float | None, means("Since then; null if that is no time.")]
+    refused: Annotated[LeftOut[str], means("Why it does not look into the newest generation.")] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """That requests should be sent here."""
 
@@ -1122,6 +1145,10 @@ class Ready:
     broken: dict[str, str]
     unready_workers: dict[str, str]
     remote: LeftOut[Copying] = None
+    tables: Annotated[
+        LeftOut[dict[str, dict[str, LookedUp]]],
+        means("By version of a model: the tables that it looks into, by name."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ from localrank_service.http.edge import DirectRoute, Edge
 from localrank_service.http.keyring import Keyring, generate
 from localrank_service.http.keys import Keys
 from localrank_service.http.origin import Hosts
-from localrank_service.models.copies import Copies
+from localrank_service.models.copies import Copies, TableCopies
 from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModels, addresses_of
-from localrank_service.models.loading import Loader
+from localrank_service.models.loading import Loader, hiding
 from localrank_service.models.remote import Remote
+from localrank_service.models.tables import Tables
 from localrank_service.models.workers import Workers
 from localrank_service.online.experiments import Experiments
 from localrank_service.online.files import Files
@@ -69,12 +70,18 @@ def create_app(settings: Settings | None = None, *, models: Iterable[LiveModel] 
             settings.runtime_dir / "versions" if settings.runtime_dir else None,
             trusted_keys=settings.require_signature,
         )
+        table_copies = TableCopies(
+            settings.runtime_dir / "tables" if settings.runtime_dir else None,
+            trusted_keys=settings.require_signature,
+        )
+        hidden = [*hiding(settings.models_dir), *table_copies.hiding()]
         loader = Loader(
             settings.models_dir,
             live,
             meters,
             workers,
             copies=copies,
+            tables=Tables(settings.models_dir, table_copies, meters, hidden),
             seconds=settings.load_timeout_seconds,
             extra=ExtraVersions(settings.extra_versions, settings.extra_versions_bytes),
             preload=settings.preloaded(),
@@ -224,6 +231,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         if service.loader.remote is not None:
             service.loader.remote.start()
         following.append(asyncio.create_task(service.loader.follow(seconds)))
+        following.append(asyncio.create_task(service.loader.tables.follow(seconds)))
         # Until the models are loaded this worker could only answer with 503. Connections go to other workers while
         # there are some, and where all of them died they wait for a while.
         wait = None if service.workers.others_serve() else _PATIENCE if service.workers.replaces else 0.0

@@ -19,7 +19,7 @@ from tests.pages import NOT_RUN, ROOT, RUN, Block, blocks, commands, reason
 #: What is shown and not run: what a reader's own programs or other systems print or take.
 SHOWN = {"text", "jsonc", "", "http"}
 #: Commands that have commands.
-GROUPS = {"models", "data", "experiments", "papers"}
+GROUPS = {"models", "tables", "data", "experiments", "papers"}
 PAGES = sorted(
     str(page.relative_to(ROOT))
     for page in (*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *(ROOT / "docs").rglob("*.md"))

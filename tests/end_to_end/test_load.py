@@ -29,12 +29,10 @@ def test_the_locust_file_reranks_and_reports_the_servers_stages(tmp_path: Path) 
     assert 0 == answer.returncode, answer.stdout + answer.stderr
     with (tmp_path / "load_stats.csv").open() as file:
         rows = {(row["Type"], row["Name"]): row for row in csv.DictReader(file)}
-    assert int(rows["POST", "/v1/rerank"]["Request Count"]) > 0
+    assert int(rows["POST", "/v1/rerank"]["Request Count"]) >= 10
     assert 0 == sum(int(row["Failure Count"]) for row in rows.values())
     assert {"decode", "sign", "route", "score", "order", "encode", "total"} <= {
-        name for kind, name in rows if kind == "stage, µs"
+        name for kind, name in rows if kind == "stage"
     }
     requests = sum(int(row["Request Count"]) for (kind, _), row in rows.items() if kind in {"GET", "POST"})
     assert requests == int(rows["", "Aggregated"]["Request Count"])
-    # Medians are whole numbers; of milliseconds most would be 0.
-    assert float(rows["stage, µs", "total"]["Median Response Time"]) > 0

@@ -236,6 +236,32 @@ def test_the_page_of_a_shop(at: Path) -> None:
     assert not page.runnable()
 
 
+def test_the_page_about_tables(at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = Page("docs/use/tables.md")
+    names: dict[str, Any] = {}
+
+    exec(page.take("python", "import csv").text, names)
+    published = typed(page.take("sh", "localrank tables publish"))
+    trained = typed(page.take("sh", "localrank train judged.csv"))
+    with serving(Path("models"), "--poll-seconds", "0.05", log=at / "server.log") as client:
+        url = str(client.base_url).rstrip("/")
+        answer = json.loads(typed(page.take("sh", "curl"), url)[0])
+        exec(page.take("python", "from localrank.client").text.replace(PRINTED, url), names)
+        renewed = typed(page.take("sh", "localrank tables publish"))
+    exec(page.take("python", "import localrank").text, names)
+
+    assert "200 items, 2 columns" in published[0]
+    assert "published shop version 1" in trained[0]
+    assert "the model learns what it will not know" in capsys.readouterr().err
+    assert {"items": 1} == answer["tables"]
+    assert {"code": "id_unknown", "feature": "items", "count": 1} in answer["warnings"]
+    assert 720 == len((at / "scores.txt").read_text().splitlines())
+    scores = {one["id"]: one["score"] for one in answer["results"]}
+    assert names["ranker"].rank(names["found"].documents).scores[0] == scores["s001"]
+    assert "published items generation 2" in renewed[0]
+    assert not page.runnable()
+
+
 def test_the_page_about_growing(at: Path) -> None:
     page = Page("docs/use/growing.md")
     synthetic("data/train.txt")

@@ -257,10 +257,13 @@ class Maps:
 
     Args:
         trusted: whether the large files were verified before, so that they need not be read.
+
+    Attributes:
+        trusted: the argument.
     """
 
     def __init__(self, *, trusted: bool = False) -> None:
-        self._trusted = trusted
+        self.trusted = trusted
         self._maps: list[mmap.mmap] = []
 
     def read(self, folder: int, name: str, entry: FileEntry, content: Content) -> Array:
@@ -284,7 +287,7 @@ class Maps:
     def _read(self, source: ArrayFile, content: Content) -> Array:
         if source.entry.size < LARGE:
             return source.copied(content)
-        if not self._trusted:
+        if not self.trusted:
             source.check(content)
         return self._mapped(source, source.file.fileno())
 

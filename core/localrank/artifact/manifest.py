@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -107,30 +107,45 @@ LARGEST_MANIFEST = 64 * 1024 * 1024
 _BLANK = "0" * 64
 _FILE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,199}\.npy")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-#: Every member with its type, in the order of the file.
-_MEMBERS: dict[str, type | tuple[type, ...]] = {
-    "format_version": int,
-    "sha256": str,
-    "name": str,
-    "version": int,
-    "created": str,
-    "source": dict,
-    "contract": dict,
-    "contract_hash": str,
-    "representation": dict,
-    "router": dict,
-    "guard": dict,
-    "map": dict,
-    "scorers": dict,
-    "clusters": list,
-    "metrics": dict,
-    "notes": list,
-    "stability": dict,
-    "probe": list,
-    "files": dict,
-}
-#: Members that are left out if they are empty.
-_OPTIONAL = frozenset({"guard", "map"})
+
+
+class Members(NamedTuple):
+    """The members of one kind of manifest.
+
+    Attributes:
+        types: of every member, in the order of the file.
+        optional: members that are left out if they are empty.
+    """
+
+    types: Mapping[str, type]
+    optional: frozenset[str] = frozenset()
+
+
+#: Of a version of a model.
+MEMBERS = Members(
+    {
+        "format_version": int,
+        "sha256": str,
+        "name": str,
+        "version": int,
+        "created": str,
+        "source": dict,
+        "contract": dict,
+        "contract_hash": str,
+        "representation": dict,
+        "router": dict,
+        "guard": dict,
+        "map": dict,
+        "scorers": dict,
+        "clusters": list,
+        "metrics": dict,
+        "notes": list,
+        "stability": dict,
+        "probe": list,
+        "files": dict,
+    },
+    frozenset({"guard", "map"}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +263,7 @@ class Manifest:
             ArtifactIncompatible: it is of a format that this code does not read.
             ArtifactCorrupt: anything else is wrong with it.
         """
-        raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
-        # The format is checked first, because the rest of another format is unknown.
-        _check_format(raw)
-        _check_members(raw)
-        if not _DIGEST.fullmatch(raw["sha256"]):
-            raise ArtifactCorrupt(
-                f"{MANIFEST}: sha256: expected 64 hexadecimal digits, found {briefly(raw['sha256'])}"
-            )
-        digest = _digest(content, raw["sha256"])
-        if raw["sha256"] != digest:
-            raise ArtifactCorrupt(f"{MANIFEST}: expected SHA-256 {raw['sha256']}, found {digest}")
+        raw = unsealed(content, MEMBERS)
         try:
             contract = FeatureContract.from_json(raw["contract"])
         except ValueError as error:
@@ -282,12 +287,38 @@ class Manifest:
             metrics=raw["metrics"],
             notes=raw["notes"],
             stability=raw["stability"],
-            files={name: FileEntry.from_json(name, members) for name, members in raw["files"].items()},
+            files=files_of(raw),
             raw=raw,
         )
 
 
-def compose(members: Mapping[str, Any]) -> bytes:
+def unsealed(content: bytes, kind: Members) -> dict[str, Any]:
+    """Return the members of a manifest of this kind whose own SHA-256 is right.
+
+    Raises:
+        ArtifactIncompatible: it is of a format that this code does not read.
+        ArtifactCorrupt: it is no manifest of this kind.
+    """
+    raw = parse_object(content, MANIFEST, LARGEST_MANIFEST)
+    # The format is checked first, because the rest of another format is unknown.
+    _check_format(raw)
+    _check_members(raw, kind)
+    if not _DIGEST.fullmatch(raw["sha256"]):
+        raise ArtifactCorrupt(
+            f"{MANIFEST}: sha256: expected 64 hexadecimal digits, found {briefly(raw['sha256'])}"
+        )
+    digest = _digest(content, raw["sha256"])
+    if raw["sha256"] != digest:
+        raise ArtifactCorrupt(f"{MANIFEST}: expected SHA-256 {raw['sha256']}, found {digest}")
+    return raw
+
+
+def files_of(raw: Mapping[str, Any]) -> dict[str, FileEntry]:
+    """Return the files that a manifest lists."""
+    return {name: FileEntry.from_json(name, members) for name, members in raw["files"].items()}
+
+
+def compose(members: Mapping[str, Any], kind: Members = MEMBERS) -> bytes:
     """Return the bytes of a manifest with these members, ``format_version`` and ``sha256`` added.
 
     Raises:
@@ -295,7 +326,7 @@ def compose(members: Mapping[str, Any]) -> bytes:
     """
     whole = {"format_version": FORMAT_VERSION, "sha256": _BLANK, **members}
     try:
-        text = _pretty({key: whole[key] for key in _MEMBERS if key in whole}, 0)
+        text = _pretty({key: whole[key] for key in kind.types if key in whole}, 0)
         return seal(text + "\n")
     except (TypeError, ValueError) as error:
         raise PublishFailed(f"{MANIFEST}: expected values that JSON can hold: {error}") from None
@@ -308,6 +339,13 @@ def seal(text: str) -> bytes:
         raise ValueError("a manifest without a place for its SHA-256")
     digest = _digest(text.encode("utf-8"), found[1])
     return (text[: found.start(1)] + digest + text[found.end(1) :]).encode("utf-8")
+
+
+def digest_in(content: bytes) -> str | None:
+    """Return the SHA-256 that the bytes of any manifest hold, ``None`` if it is not theirs."""
+    found = re.search(rb'"sha256": "([0-9a-f]{64})"', content)
+    written = "" if found is None else found[1].decode()
+    return written if written and _digest(content, written) == written else None
 
 
 def _digest(content: bytes, written: str) -> str:
@@ -324,16 +362,16 @@ def _check_format(raw: Mapping[str, Any]) -> None:
         )
 
 
-def _check_members(raw: Mapping[str, Any]) -> None:
-    if missing := [name for name in _MEMBERS if name not in raw and name not in _OPTIONAL]:
+def _check_members(raw: Mapping[str, Any], kind: Members) -> None:
+    if missing := [name for name in kind.types if name not in raw and name not in kind.optional]:
         raise ArtifactCorrupt(f"{MANIFEST}: expected the member {missing[0]!r}, found none")
-    if unknown := [name for name in raw if name not in _MEMBERS]:
+    if unknown := [name for name in raw if name not in kind.types]:
         raise ArtifactCorrupt(f"{MANIFEST}: expected no member {briefly(unknown[0])}, found one")
     for name in raw:
-        kind = _MEMBERS[name]
-        if not isinstance(raw[name], kind) or isinstance(raw[name], bool):
+        expected = kind.types[name]
+        if not isinstance(raw[name], expected) or isinstance(raw[name], bool):
             found = briefly(raw[name])
-            raise ArtifactCorrupt(f"{MANIFEST}: {name}: expected {_KINDS[kind]}, found {found}")
+            raise ArtifactCorrupt(f"{MANIFEST}: {name}: expected {_KINDS[expected]}, found {found}")
     if raw["version"] < 1:
         raise ArtifactCorrupt(f"{MANIFEST}: version: expected 1 or more, found {raw['version']}")
 

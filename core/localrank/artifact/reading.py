@@ -103,13 +103,14 @@ def verify(folder: Path, *, trusted: TrustedKeys | None = None) -> Artifact:
 def read_manifest(folder: Path) -> Manifest:
     """Read what a version says of itself, without looking at any other file; for lists, never for ranking."""
     folder = Path(folder)
-    with _opened(folder) as handle:
-        return _read_manifest(handle, folder)[0]
+    with opened(folder) as handle:
+        return _parsed(read_sealed(handle, folder), folder)
 
 
 def _read(folder: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artifact:
-    with _opened(folder) as handle:
-        manifest, content = _read_manifest(handle, folder, trusted)
+    with opened(folder) as handle:
+        content = read_sealed(handle, folder, trusted)
+        manifest = _parsed(content, folder)
         ranker, probe, query_map = _read_files(handle, manifest, maps)
         deviation = probe.check(ranker, after_each=maps.release)
         if isinstance(maps, PrivateMaps):
@@ -119,7 +120,7 @@ def _read(folder: Path, maps: Maps, trusted: TrustedKeys | None = None) -> Artif
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def opened(folder: Path) -> Iterator[int]:
     """Open a version's folder. Every error that is raised meanwhile begins with its path."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -138,7 +139,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 def _read_files(folder: int, manifest: Manifest, maps: Maps) -> tuple[Ranker, Probe, QueryMap | None]:
-    _check_listing(manifest.files, names_in(folder) - {MANIFEST})
+    check_listing(manifest.files, names_in(folder) - {MANIFEST})
 
     stored = StoredScorers(manifest.raw["scorers"], manifest.contract)
     if stored.n_clusters != len(manifest.clusters):
@@ -202,23 +203,33 @@ def _guard(manifest: Manifest) -> Guard | None:
         raise ArtifactCorrupt(f"{MANIFEST}: guard: {error}") from None
 
 
-def _read_manifest(handle: int, folder: Path, trusted: TrustedKeys | None = None) -> tuple[Manifest, bytes]:
-    """Read the manifest and its bytes; a folder whose name is a number is that version and no other."""
+def read_sealed(handle: int, folder: Path, trusted: TrustedKeys | None = None) -> bytes:
+    """Return the bytes of the manifest in an open folder, which a trusted key has signed if there are such keys."""
     with open_file(handle, MANIFEST) as file:
         content = read_up_to(file, LARGEST_MANIFEST + 1)
     if trusted is not None:
         # This comes before anything in it is used.
         trusted.check(folder, content)
+    return content
+
+
+def _parsed(content: bytes, folder: Path) -> Manifest:
     manifest = Manifest.parse(content)
+    check_number(folder, manifest.version)
+    return manifest
+
+
+def check_number(folder: Path, version: int) -> None:
+    """Refuse a version in a folder whose name is another number."""
     number = folder.absolute().name
-    if number.isdecimal() and number != str(manifest.version):
+    if number.isdecimal() and number != str(version):
         raise ArtifactCorrupt(
-            f"{MANIFEST}: version: expected {number}, as the folder is named, found {manifest.version}"
+            f"{MANIFEST}: version: expected {number}, as the folder is named, found {version}"
         )
-    return manifest, content
 
 
-def _check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
+def check_listing(expected: Mapping[str, FileEntry], found: set[str]) -> None:
+    """Refuse a folder that has other files than these."""
     if missing := sorted(expected.keys() - found):
         raise ArtifactCorrupt(f"{missing[0]}: expected a file that the manifest lists, found none")
     if extra := sorted(found - expected.keys()):
@@ -238,16 +249,16 @@ def _rules(manifest: Manifest, stored: StoredScorers) -> dict[str, Content]:
     for part in ("representation", "router", *(["map"] if "map" in manifest.raw else [])):
         rules |= contents(manifest.raw[part], part, manifest.files, sizes)
     for name, (dtype, length) in stored.files.items():
-        _expect(manifest, name, dtype, (length,))
+        expect(manifest.files, name, dtype, (length,))
         rules[name] = Anything()
     queries = len(manifest.raw["probe"])
     if not queries:
         raise ArtifactCorrupt(f"{MANIFEST}: probe: expected at least one query, found none")
-    _expect(manifest, "probe.lengths.npy", "int64", (queries,))
+    expect(manifest.files, "probe.lengths.npy", "int64", (queries,))
     scores = manifest.files.get("probe.scores.npy")
     total = scores.shape[0] if scores is not None and len(scores.shape) == 1 else 0
-    _expect(manifest, "probe.scores.npy", "float64", (total,))
-    _expect(manifest, "probe.documents.npy", "float32", (total, n_features))
+    expect(manifest.files, "probe.scores.npy", "float64", (total,))
+    expect(manifest.files, "probe.documents.npy", "float32", (total, n_features))
     return {
         **rules,
         "probe.lengths.npy": Within(1, total),
@@ -256,8 +267,9 @@ def _rules(manifest: Manifest, stored: StoredScorers) -> dict[str, Content]:
     }
 
 
-def _expect(manifest: Manifest, name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    entry = manifest.files.get(name)
+def expect(files: Mapping[str, FileEntry], name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    """Refuse a file that is not there, or of another dtype or shape."""
+    entry = files.get(name)
     if entry is None:
         raise ArtifactCorrupt(f"{MANIFEST}: files: expected {name!r}, found none")
     if entry.dtype != dtype:

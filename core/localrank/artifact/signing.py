@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from localrank.artifact.arrays import names_in, open_file, read_up_to
-from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, parse_object
+from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, digest_in, parse_object
 from localrank.disk import read_plain
 from localrank.errors import ArtifactCorrupt, ArtifactUntrusted, InvalidConfiguration
 from localrank.extras import installing
@@ -149,7 +149,7 @@ def signed(folder: Path, sha256: str, key: Ed25519PrivateKey) -> bytes:
             manifest = read_up_to(file, LARGEST_MANIFEST + 1)
     finally:
         os.close(handle)
-    if Manifest.parse(manifest).sha256 != sha256:
+    if digest_in(manifest) != sha256:
         raise ArtifactCorrupt(f"{folder}: expected the version that was verified, found another")
     signatures = dict(_read_signatures(folder) or {})
     signatures[key_id(key.public_key())] = key.sign(manifest)

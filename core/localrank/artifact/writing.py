@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.artifact.arrays import write_array
-from localrank.artifact.manifest import MANIFEST, Cluster, Manifest, compose
+from localrank.artifact.manifest import MANIFEST, MEMBERS, Cluster, Manifest, compose
 from localrank.artifact.parts import describe
 from localrank.artifact.reading import verify
 from localrank.artifact.scorers import dismantle
@@ -33,10 +33,11 @@ from localrank.probe import Probe
 from localrank.routing.guard import GuardedRanker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from localrank.arrays import Array, Matrix
+    from localrank.artifact.manifest import Members
     from localrank.points.similarity import QueryMap
     from localrank.ranker import Ranker
 
@@ -133,18 +134,27 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """A version that is complete except for its name: a hidden folder with every array."""
+    """A version that is complete except for its name: a hidden folder with every array.
+
+    Attributes:
+        folder: the hidden one.
+        members: of the manifest, except for name and version.
+        kind: of the manifest.
+        check: reads a version and raises what is wrong with it.
+    """
 
     folder: Path
     members: Mapping[str, Any]
+    kind: Members
+    check: Callable[[Path], object]
 
-    def place(self, target: Path, name: str, version: int) -> Manifest:
-        """Write the manifest and rename the folder to ``target``.
+    def place(self, target: Path, name: str, version: int) -> bytes:
+        """Write the manifest and rename the folder to ``target``; return the manifest.
 
         Raises:
             OSError: there is a version already, or the disk does not take it.
         """
-        manifest = self._write_manifest(name, version)
+        content = self._write_manifest(name, version)
         self.folder.rename(target)
         try:
             sync(target.parent)
@@ -152,21 +162,45 @@ class Draft:
             # If publishing fails, the version must not be there.
             target.rename(self.folder)
             raise
-        return manifest
+        return content
 
     def verify(self) -> None:
-        """Read back what was written and rank the probe with it."""
+        """Read back what was written."""
         try:
             self._write_manifest("draft", 1)
-            verify(self.folder)
+            self.check(self.folder)
         except ArtifactError as error:
             raise PublishFailed(f"expected a version that verifies, found {error}") from error
 
-    def _write_manifest(self, name: str, version: int) -> Manifest:
-        content = compose({"name": name, "version": version, **self.members})
+    def _write_manifest(self, name: str, version: int) -> bytes:
+        content = compose({"name": name, "version": version, **self.members}, self.kind)
         write_synced(self.folder / MANIFEST, content)
         sync(self.folder)
-        return Manifest.parse(content)
+        return content
+
+
+@contextmanager
+def written(
+    parent: Path,
+    members: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    kind: Members,
+    check: Callable[[Path], object],
+) -> Iterator[Draft]:
+    """Write arrays into a hidden folder in ``parent``, and verify what was written.
+
+    Args:
+        parent: where the version will be.
+        members: of the manifest, except for files, name and version.
+        arrays: by the names of their files.
+        kind: of the manifest.
+        check: reads a version and raises what is wrong with it.
+    """
+    with staging(parent) as folder:
+        files = {name: write_array(folder / name, array).to_json() for name, array in sorted(arrays.items())}
+        draft = Draft(folder, {**members, "files": files}, kind, check)
+        draft.verify()
+        yield draft
 
 
 @contextmanager
@@ -202,10 +236,7 @@ def drafted(parent: Path, ranker: Ranker, provenance: Provenance) -> Iterator[Dr
         "stability": provenance.stability,
         "probe": [route._asdict() for route in probe.routes],
     }
-    with staging(parent) as folder:
-        files = {name: write_array(folder / name, array).to_json() for name, array in sorted(arrays.items())}
-        draft = Draft(folder, {**members, "files": files})
-        draft.verify()
+    with written(parent, members, arrays, MEMBERS, verify) as draft:
         yield draft
 
 
@@ -225,7 +256,7 @@ def save(folder: Path, ranker: Ranker, provenance: Provenance) -> Manifest:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with drafted(folder.parent, ranker, provenance) as draft:
-            return draft.place(folder, name, version)
+            return Manifest.parse(draft.place(folder, name, version))
     except OSError as error:
         raise PublishFailed(f"{folder}: cannot write a version: {error.strerror or error}") from error
 

@@ -205,7 +205,7 @@ def _ranked(caller: Caller, query: Query, members: dict[str, Any], timeout: floa
     listed = (query.named, query.columns, query.rows)
     array = query.array() if all(form() is None for form in listed) else None
     # Names would make the URL long. Without documents, an empty array does not show the number of features.
-    if array is None or "feature_names" in members or array.shape == (0, 0):
+    if array is None or query.look_up or "feature_names" in members or array.shape == (0, 0):
         return (yield from caller.posted("/v1/rerank", members | _documents(query), timeout))
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
@@ -302,7 +302,18 @@ def models(caller: Caller, *, timeout: float | None = None) -> Flow[list[Served]
 
 
 def _documents(query: Query) -> dict[str, Any]:
-    """Return the documents as members of a body."""
+    """Return the documents as members of a body, with their ids if the service needs them."""
+    ids = query.sent_ids()
+    found = _values(query)
+    if ids is None:
+        return found
+    if "documents" in found:
+        rows = zip(ids, found["documents"], strict=True)
+        return {"documents": [{"id": one, **document} for one, document in rows]}
+    return {"ids": ids, **found}
+
+
+def _values(query: Query) -> dict[str, Any]:
     if (documents := query.named()) is not None:
         return {"documents": documents}
     if (columns := query.columns()) is not None:

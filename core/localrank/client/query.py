@@ -45,6 +45,7 @@ class QueryOptions(TypedDict, total=False):
     pin: Sequence[Any]
     boost: Mapping[Any, float] | None
     query_features: Mapping[str, Any] | None
+    look_up: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +74,8 @@ class Query:
         pin: the ids of documents that come first, in this order; their positions if there are no ids.
         boost: what to add to scores before the documents are sorted, by id, or by position.
         query_features: values of features of the query, by name; then the documents need not have them.
+        look_up: send the ids, texts or whole numbers, because the model looks features up by them; then the documents need
+            not have these.
     """
 
     features: npt.ArrayLike | Indexed
@@ -92,9 +95,12 @@ class Query:
     pin: Sequence[Any] = ()
     boost: Mapping[Any, float] | None = None
     query_features: Mapping[str, Any] | None = None
+    look_up: bool = False
 
     def __post_init__(self) -> None:
         if self.ids is None:
+            if self.look_up:
+                raise ValueError("look_up: expected ids of the documents, found none")
             return
         documents: Any = self.features
         object.__setattr__(self, "ids", ids := as_tuple(self.ids))
@@ -125,6 +131,16 @@ class Query:
             "boost": self._boosts() or None,
         }
         return {name: value for name, value in options.items() if value is not None}
+
+    def sent_ids(self) -> list[str | int] | None:
+        """Return the ids if the service needs them."""
+        if not self.look_up:
+            return None
+        ids = as_tuple(self.ids)
+        for one in ids:
+            if isinstance(one, bool) or not isinstance(one, str | int | np.integer):
+                raise TypeError(f"look_up: expected ids that are texts or whole numbers, found {one!r}")
+        return [one if isinstance(one, str) else int(one) for one in ids]
 
     def _of_query(self) -> dict[str, Any] | None:
         if self.query_features is None:
@@ -178,8 +194,8 @@ class Query:
                 found[name] = [_value(each, where) for each in listed]
         return found
 
-    def _place(self, document: Any) -> int:
-        """Return the position of a document; the service gets no ids."""
+    def _place(self, document: Any) -> str | int:
+        """Return what the service calls a document: its position, unless it gets the ids."""
         if self.ids is None:
             try:
                 return int(document)
@@ -190,7 +206,9 @@ class Query:
         ids: tuple[Any, ...] = as_tuple(self.ids)
         if (found := ids.count(document)) != 1:
             raise ValueError(f"expected one document with the id {document!r}, found {found}")
-        return ids.index(document)
+        place = ids.index(document)
+        sent = self.sent_ids()
+        return place if sent is None else sent[place]
 
     def named(self) -> list[dict[str, Any]] | None:
         """Return the documents by name, if they are."""

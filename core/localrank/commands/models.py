@@ -1,34 +1,24 @@
 """``localrank models``: commands for published versions and their aliases.
 
-The core is enough for it. So its arguments are read by the standard library: Typer would bring pydantic and Rich into an
-installation that only loads models.
+The core is enough for it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import textwrap
-from argparse import (
-    PARSER,
-    ArgumentParser,
-    ArgumentTypeError,
-    RawDescriptionHelpFormatter,
-    _SubParsersAction,
-)
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from localrank.commands.output import print_json, print_notes, print_table
+from localrank.commands.parser import CommandGroup, path, whole_number
+from localrank.commands.signing import sign_with
 from localrank.commands.versions import print_version
-from localrank.commands.wrong_use import no_option, of_argparse, see_help, too_many
-from localrank.errors import InvalidConfiguration, no_such
 from localrank.exports import ENGINES
 
 if TYPE_CHECKING:
-    from argparse import Action
-    from collections.abc import Callable, Sequence
+    from argparse import ArgumentParser
+    from collections.abc import Sequence
 
     from localrank import Registry
 
@@ -37,99 +27,17 @@ _REFERENCE = "NAME, NAME@VERSION or NAME@ALIAS"
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command, ``models`` being the first argument; return its exit code."""
-    parser, commands = _parser()
-    if not arguments[1:]:
-        parser.print_help()
-        return 2
-    name = arguments[1]
-    if not name.startswith("-") and name not in commands:
-        raise InvalidConfiguration(no_such("command", name, [*commands, "import"]) + see_help(parser.prog))
-    try:
-        found, unknown = parser.parse_known_args(arguments[1:])
-    except SystemExit:
-        return 0  # it has printed help
-    if unknown:
-        commands.get(name, parser).refuse(unknown[0])
-    asked = vars(found)
-    asked.pop("action")(**asked)
-    return 0
+    return _group().run(arguments)
 
 
-class _Help(RawDescriptionHelpFormatter):
-    """Writes help that looks like that of Typer's commands."""
-
-    def __init__(self, prog: str, **more: Any) -> None:
-        super().__init__(prog, **{"max_help_position": 32, "width": 80, **more})
-
-    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:  # noqa: ARG002
-        """Write the arguments; the options come below."""
-        more = {None: "", PARSER: " [ARGS]..."}
-        words = [f"{one.metavar}{more.get(one.nargs, '...')}" for one in actions if not one.option_strings]
-        super().add_usage(f"%(prog)s {' '.join(['[OPTIONS]', *words])}", actions, groups, prefix or "Usage: ")
-
-    def start_section(self, heading: str | None) -> None:
-        """Begin a list of arguments or options."""
-        names = {"positional arguments": "Arguments", "options": "Options"}
-        super().start_section(names.get(str(heading), heading))
-
-    def _format_action(self, action: Action) -> str:
-        if isinstance(action, _SubParsersAction):
-            return "".join(map(self._format_action, action._get_subactions()))  # noqa: SLF001
-        return super()._format_action(action)
-
-
-class _Parser(ArgumentParser):
-    """Says what is wrong in one line, as every command does."""
-
-    def __init__(self, *, description: str, **more: Any) -> None:
-        text = textwrap.indent(textwrap.fill(description, 76), "  ")
-        super().__init__(description=text, formatter_class=_Help, allow_abbrev=False, **more)
-        self._option_string_actions["--help"].help = "Show this message and exit."
-
-    def error(self, message: str) -> NoReturn:
-        raise InvalidConfiguration(of_argparse(message) + see_help(self.prog))
-
-    def refuse(self, unknown: str) -> NoReturn:
-        """Say that an option does not exist, or that a word is one too many."""
-        if unknown.startswith("-"):
-            self.error(no_option(unknown.partition("=")[0], self._option_string_actions))
-        self.error(too_many(unknown))
-
-
-def _parser() -> tuple[_Parser, dict[str, _Parser]]:
-    parser = _Parser(
-        prog="localrank models",
-        description="List, show, verify, sign, promote, roll back, prune, compare, push and pull published models.",
-        epilog="localrank models import FILE publishes a model of another library (see its --help).",
+def _group() -> CommandGroup:
+    group = CommandGroup(
+        "models",
+        "List, show, verify, sign, promote, roll back, prune, compare, push and pull published models.",
+        "localrank models import FILE publishes a model of another library (see its --help).",
+        ["import"],
     )
-    commands = parser.add_subparsers(
-        title="Commands",
-        prog=parser.prog,
-        metavar="COMMAND",
-        required=True,
-        parser_class=_Parser,
-    )
-    made: dict[str, _Parser] = {}
-
-    def command(name: str, action: Callable[..., None], example: str) -> ArgumentParser:
-        summary = str(action.__doc__)
-        made[name] = added = commands.add_parser(
-            name,
-            help=summary,
-            description=summary,
-            epilog=f"Example: localrank models {name} {example}",
-        )
-        added.set_defaults(action=action)
-        added.add_argument(
-            "--models-dir",
-            type=_path,
-            default=os.environ.get("LOCALRANK_MODELS_DIR") or "models",
-            metavar="<str>",
-            help="Folder of the models. [LOCALRANK_MODELS_DIR] (default %(default)s)",
-        )
-        added.add_argument("--json", dest="as_json", action="store_true", help="Print JSON instead of text.")
-        return added
-
+    command = group.add
     command("list", list_, "--models-dir models")
 
     added = command("show", show, "demo@champion")
@@ -155,7 +63,7 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
 
     added = command("promote", promote, "web 3 --alias challenger")
     added.add_argument("name", metavar="NAME", help="Name of a model.")
-    added.add_argument("version", type=_whole_number, metavar="VERSION", help="Which version.")
+    added.add_argument("version", type=whole_number, metavar="VERSION", help="Which version.")
     _add_alias(added)
 
     added = command("rollback", rollback, "web")
@@ -166,7 +74,7 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     added.add_argument("name", metavar="NAME", help="Name of a model.")
     added.add_argument(
         "--keep",
-        type=_whole_number,
+        type=whole_number,
         default=5,
         help="How many of the newest versions to keep (default %(default)s)",
     )
@@ -182,7 +90,7 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         "--to", required=True, choices=ENGINES, help="The search engine that will use the model."
     )
     added.add_argument("--name", help="Name of the model in the engine (default: the name here)")
-    added.add_argument("--out", type=_path, metavar="FILE", help="File to write (default: standard output)")
+    added.add_argument("--out", type=path, metavar="FILE", help="File to write (default: standard output)")
     added.add_argument(
         "--global-scorer",
         action="store_true",
@@ -211,23 +119,11 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     added.add_argument(
         "names", nargs="*", metavar="NAME", help="Name of a model (default: all models at the URL)"
     )
-    return parser, made
+    return group
 
 
 def _add_alias(command: ArgumentParser) -> None:
     command.add_argument("--alias", default="champion", help="Which alias to move (default %(default)s)")
-
-
-def _path(text: str) -> str:
-    if not text:
-        raise ArgumentTypeError("expected a path, found nothing")
-    return text
-
-
-def _whole_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ArgumentTypeError(f"expected a whole number, at least 0, found {text!r}")
-    return int(text)
 
 
 def list_(models_dir: str, *, as_json: bool) -> None:
@@ -347,21 +243,9 @@ def verify(models: Sequence[str], require_signature: Path | None, models_dir: st
 
 def sign(model: str, key: Path, password_file: Path | None, models_dir: str, *, as_json: bool) -> None:
     """Verify a version and sign its manifest; services can require that."""
-    from localrank.artifact.signing import LARGEST_SIGNATURES, key_id, read_private_key
-    from localrank.disk import read_plain
-    from localrank.errors import InvalidConfiguration
-
-    try:
-        password = None if password_file is None else read_plain(password_file, LARGEST_SIGNATURES).strip()
-    except OSError as error:
-        raise InvalidConfiguration(
-            f"{password_file}: cannot read the password: {error.strerror or error}"
-        ) from None
-    private = read_private_key(key, password)
     registry = _registry(models_dir)
     reference = registry.resolve(model)
-    registry.sign(reference, private)
-    identifier = key_id(private.public_key())
+    identifier = sign_with(registry, reference, key, password_file)
     if as_json:
         print_json({"name": reference.name, "version": reference.version, "key": identifier})
     else:

@@ -22,7 +22,7 @@ from localrank.arrays import one_line
 from localrank.errors import ContractMismatch, InvalidDocuments
 from localrank.features.blocks import SPECTRUM, Cloud, parse
 from localrank.features.columns import column_quantiles, forget, mean_and_deviation
-from localrank.features.feature import MISSING, Feature, Missing, is_absent, special
+from localrank.features.feature import MISSING, TABLE_NAME, Feature, Missing, is_absent, special
 from localrank.features.scaling import all_finite, count_out_of_range, rescaled, within_query
 from localrank.frames import columns_of, matrix, names_of
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: How features are put on one scale, within the query or by what training saw.
 Normalisation: TypeAlias = Literal["none", "query_minmax", "query_zscore", "global_zscore", "column_norm"]
 NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
+#: Before the name of a table, where the contract says what a feature is from.
+_TABLE = "table:"
 #: Which quantiles of the training values a contract holds.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
@@ -204,6 +206,20 @@ class FeatureContract:
         return tuple(at for at, one in enumerate(self.features) if one.scope == "query")
 
     @cached_property
+    def tables(self) -> dict[str, tuple[int, ...]]:
+        """Positions of the features that are looked up, by the name of their table."""
+        found: dict[str, tuple[int, ...]] = {}
+        for at, one in enumerate(self.features):
+            if one.table is not None:
+                found[one.table] = (*found.get(one.table, ()), at)
+        return found
+
+    @cached_property
+    def looked_up(self) -> tuple[int, ...]:
+        """Positions of the features that are looked up in tables."""
+        return tuple(at for at, one in enumerate(self.features) if one.table is not None)
+
+    @cached_property
     def norm(self) -> Vector:
         r"""``[n_features]`` the 2-norm of each column of the training values over :math:`\sqrt n`.
 
@@ -281,7 +297,9 @@ class FeatureContract:
             )
         return [given[name] for name in self.names], unknown
 
-    def matrix(self, documents: Indexed, *, of_query: bool = False) -> tuple[Matrix, tuple[str, ...]]:
+    def matrix(
+        self, documents: Indexed, *, of_query: bool = False, looked_up: bool = False
+    ) -> tuple[Matrix, tuple[str, ...]]:
         """Return documents ``[n_docs, n_features]`` in the order of the features, and the columns that are no features.
 
         Args:
@@ -289,26 +307,27 @@ class FeatureContract:
                 frame of pandas, polars or Arrow, whose columns are taken by name. A frame of pandas without names of its own
                 is taken by place.
             of_query: whether features of the query may be left out.
+            looked_up: whether features may be left out that are looked up in tables.
 
         Raises:
             InvalidDocuments: something is no number, or the names of the columns are no names of features.
             ContractMismatch: a feature of the model is not among the columns.
         """
         is_matrix = type(documents) is np.ndarray and documents.dtype == np.float32 and documents.ndim == 2
-        if is_matrix and not of_query:
+        lacking = {*(self.of_query if of_query else ()), *(self.looked_up if looked_up else ())}
+        if is_matrix and not lacking:
             return np.ascontiguousarray(documents), ()
         columns = columns_of(documents)
         names = None if columns is None else names_of(columns)
         kept: Sequence[int] = range(self.n_features)
         unknown: tuple[str, ...] = ()
         if names is not None:
-            if of_query:
-                kept = [at for at in kept if at in self.of_documents or self.names[at] in names]
-            absent = [self.names[at] for at in self.of_query if at not in kept]
+            kept = [at for at in kept if at not in lacking or self.names[at] in names]
+            absent = [self.names[at] for at in lacking if at not in kept]
             _, unknown = self.places((*names, *absent))
             columns = [self.names[at] for at in kept]
-        elif of_query and _width_of(documents, columns) == len(self.of_documents):
-            kept = self.of_documents
+        elif lacking and _width_of(documents, columns) == self.n_features - len(lacking):
+            kept = [at for at in kept if at not in lacking]
         codes = {place: self._codes[at] for place, at in enumerate(kept) if at in self._codes}
         found = matrix(documents, columns, codes)
         return (found if len(kept) == self.n_features else self.widened(found, kept)), unknown
@@ -378,11 +397,6 @@ class FeatureContract:
                 documents = documents.copy()
                 documents[:, at] = value
         return documents
-
-    @cached_property
-    def of_documents(self) -> tuple[int, ...]:
-        """Positions of the features of documents."""
-        return tuple(at for at, one in enumerate(self.features) if one.scope == "document")
 
     def widened(self, documents: Matrix, kept: Sequence[int]) -> Matrix:
         """Return ``[n_docs, n_features]`` of documents that have these features only; the others are missing."""
@@ -568,6 +582,7 @@ class FeatureContract:
             "categories": {one.name: list(one.values) for one in self.features if one.kind == "category"},
             "of_query": [one.name for one in self.features if one.scope == "query"],
             "monotone": {one.name: one.monotone for one in self.features if one.monotone},
+            "from": {one.name: f"{_TABLE}{one.table}" for one in self.features if one.table is not None},
             "encodings": [
                 {
                     "feature": self.names[one.feature],
@@ -630,6 +645,14 @@ class FeatureContract:
             (len(set(self.names)) != n, "two features have the same name"),
             (not set(self.missing) <= set(MISSING), "missing does not have one policy per feature"),
             (any(one.monotone not in (-1, 0, 1) for one in self.features), "monotone is not -1 or 1"),
+            (
+                any(one.table is not None and one.scope == "query" for one in self.features),
+                "a feature of the query is from a table",
+            ),
+            (
+                any(not TABLE_NAME.fullmatch(name) for name in self.tables),
+                "the name of a table is not one",
+            ),
             (
                 any(not isinstance(value, str) for one in self.features for value in one.values),
                 "a value of a category is not a text",
@@ -743,7 +766,9 @@ def _whole(features: Sequence[Feature], encodings: Sequence[Encoding]) -> tuple[
 def _features(members: Mapping[str, Any]) -> tuple[Feature, ...]:
     """Read what `FeatureContract.to_json` writes of the features."""
     categories, of_query = members.get("categories", {}), members.get("of_query", [])
-    monotone = members.get("monotone", {})
+    monotone, origins = members.get("monotone", {}), members.get("from", {})
+    if not all(origin.startswith(_TABLE) for origin in origins.values()):
+        raise ValueError(f"from is not {_TABLE}NAME")
     if len(members["names"]) != len(members["missing"]):
         raise ValueError("missing does not have one policy per feature")
     return tuple(
@@ -754,6 +779,7 @@ def _features(members: Mapping[str, Any]) -> tuple[Feature, ...]:
             scope="query" if name in of_query else "document",
             missing=policy,
             monotone=monotone.get(name, 0),
+            table=origins[name].removeprefix(_TABLE) if name in origins else None,
         )
         for name, policy in zip(members["names"], members["missing"], strict=True)
     )

@@ -28,6 +28,8 @@ Missing: TypeAlias = Literal["reject", "zero", "constant", "median", "nan"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
 #: A category has at most this many values of its own.
 MOST_VALUES = 10_000
+#: Of a published table.
+TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Beyond this, doubles do not hold every whole number.
 _WHOLE = 2.0**53
 #: A text that is a number, as CSV has it. ``007`` and ``+1`` are names.
@@ -47,6 +49,7 @@ class Feature:
         scope: ``query`` if all documents of a query have the same value.
         missing: what a missing value becomes. That of a category has a code of its own.
         monotone: 1 if a larger value may never lower a score, -1 if it may never raise one.
+        table: the published table that has the values of documents that bring none, by their ids.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Feature:
     scope: Literal["document", "query"] = "document"
     missing: Missing = "reject"
     monotone: Literal[-1, 0, 1] = 0
+    table: str | None = None
     _codes: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +67,7 @@ class Feature:
     @property
     def plain(self) -> bool:
         """Whether it is a number of documents, of which nothing else is known."""
-        return self.kind == "number" and self.scope == "document" and not self.monotone
+        return self.kind == "number" and self.scope == "document" and not self.monotone and self.table is None
 
     @property
     def unseen(self) -> int:

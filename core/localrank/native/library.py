@@ -141,6 +141,18 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
     ),
     "localrank_scan_json": ([BYTES, COUNT, COUNT, COUNT, COUNT, LONGS], COUNT),
     "localrank_cut_json": ([BYTES, COUNT, COUNT, COUNT, COUNT, RUNS, COUNT, LONGS], COUNT),
+    "localrank_hash_ids": ([LONG_WORDS, BYTES, LONGS, COUNT, LONG_WORDS], None),
+    "localrank_find_ids": (
+        [
+            *(LONG_WORDS, BYTES, COUNT, COUNT, LONGS, COUNT, LONG_WORDS, WORDS, COUNT, COUNT),
+            *(BYTES, WORDS, COUNT, LONGS),
+        ],
+        COUNT,
+    ),
+    "localrank_fill_items": (
+        [LONGS, COUNT, FLOATS, COUNT, LONGS, LONGS, LONGS, COUNT, FLOATS, FLOATS, COUNT],
+        None,
+    ),
 }
 
 

@@ -126,4 +126,14 @@ int64_t localrank_scan_json(const uint8_t *text, int64_t length, int64_t most_le
 int64_t localrank_cut_json(const uint8_t *text, int64_t begin, int64_t end, int64_t run_values, int64_t run_bytes,
                            run *runs, int64_t n_runs, int64_t *totals);
 
+/* items.c */
+void localrank_hash_ids(const uint64_t *key, const uint8_t *texts, const int64_t *ends, int64_t count,
+                        uint64_t *hashes);
+int64_t localrank_find_ids(const uint64_t *key, const uint8_t *texts, int64_t length, int64_t separator, int64_t *ends,
+                           int64_t count, uint64_t *hashes, const uint32_t *slots, int64_t n_slots, int64_t n_places,
+                           const uint8_t *known, const uint32_t *known_ends, int64_t n_known, int64_t *found);
+void localrank_fill_items(const int64_t *rows, int64_t count, const float *values, int64_t width, const int64_t *taken,
+                          const int64_t *places, const int64_t *begins, int64_t n_taken, const float *codes,
+                          float *documents, int64_t n_features);
+
 #endif

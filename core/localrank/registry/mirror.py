@@ -19,7 +19,7 @@ import shutil
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from localrank import artifact
 from localrank.artifact.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
@@ -34,6 +34,7 @@ from localrank.errors import (
     PublishFailed,
     StoreUnavailable,
 )
+from localrank.registry.tables import FOLDER
 from localrank.registry.versions import (
     ALIASES,
     CHAMPION,
@@ -43,13 +44,15 @@ from localrank.registry.versions import (
     remove_version,
     render_aliases,
 )
+from localrank.tables import generation
+from localrank.tables.generation import TableManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from localrank.registry.remote import RemoteStore
-    from localrank.registry.versions import Promotion
+    from localrank.registry.versions import Described, Promotion
 
 #: After this many seconds, existing versions are compared with the store again, and broken versions are fetched again.
 _THOROUGH = 300.0
@@ -127,13 +130,38 @@ class Pulled:
         ]
 
 
-class Mirror:
-    """The folder ``models_dir``, which follows ``store``."""
+class _Kind(NamedTuple):
+    """What a family holds.
 
-    def __init__(self, store: RemoteStore, models_dir: Path) -> None:
+    Attributes:
+        folder: below that of the models.
+        parse: reads a manifest.
+        verify: reads a version or raises what is wrong with it.
+    """
+
+    folder: str
+    parse: Callable[[bytes], Described]
+    verify: Callable[[Path], object]
+
+
+_MODELS = _Kind("", Manifest.parse, artifact.verify)
+_TABLES = _Kind(f"{FOLDER}/", TableManifest.parse, generation.verify)
+
+
+class Mirror:
+    """The folder ``models_dir``, which follows ``store``.
+
+    The tables that its versions look into are followed like them, and fetched before an alias moves to a version.
+    """
+
+    def __init__(self, store: RemoteStore, models_dir: Path, kind: _Kind = _MODELS) -> None:
         self._store = store
-        self._registry = Registry(models_dir)
-        self._folder = models_dir
+        self._kind = kind
+        self._folder = models_dir / kind.folder
+        self._registry = Registry(self._folder)
+        self._tables = Mirror(store, models_dir, _TABLES) if kind is _MODELS else None
+        #: The tables that each version looks into.
+        self._needed: dict[str, tuple[str, ...]] = {}
         self._looked: dict[str, bytes] = {}
         self._good: dict[str, bytes] = {}
         self._broken: dict[str, str] = {}
@@ -165,6 +193,7 @@ class Mirror:
             try:
                 for name in names or self._store.models():
                     self._follow(name, pulled, owned=owned, asked=bool(names))
+                self._renew_tables(pulled, owned=owned)
             except StoreUnavailable as error:
                 self._say(MirrorNote(self._store.url, str(error), self._broken), owned=owned)
                 raise
@@ -175,8 +204,34 @@ class Mirror:
             raise PublishFailed(
                 f"{where}: cannot write the fetched files: {error.strerror or error}"
             ) from error
-        pulled.broken = dict(self._broken)
+        pulled.broken = {**pulled.broken, **self._broken}
         return pulled
+
+    def _renew_tables(self, pulled: Pulled, *, owned: bool) -> None:
+        """Fetch new generations of the tables that the versions here look into."""
+        tables = self._tables
+        if tables is None:
+            return
+        there = {f"{name}/{version}" for name, version in self._registry.published()}
+        for table in sorted({one for path in there for one in self._needed.get(path, ())}):
+            tables.follow(table, pulled, self._until, owned=owned)
+        pulled.broken |= {f"table {name}": reason for name, reason in tables._broken.items()}  # noqa: SLF001
+
+    def follow(self, name: str, pulled: Pulled, until: float, *, owned: bool) -> None:
+        """Let a family here be like the one there.
+
+        Args:
+            name: of the family.
+            pulled: gets what was done.
+            until: no further version is begun after this time.
+            owned: whether this folder only follows the store.
+        """
+        self._until = until
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if time.monotonic() >= self._thorough_at:
+            self._thorough_at = time.monotonic() + _THOROUGH
+            self._looked.clear()
+        self._follow(name, pulled, owned=owned, asked=True)
 
     def _claim(self) -> bool:
         """Tell whether this folder only follows the store; refuse one with models of another."""
@@ -197,7 +252,7 @@ class Mirror:
     def _follow(self, name: str, pulled: Pulled, *, owned: bool, asked: bool) -> None:
         self._check_time()
         try:
-            content = self._store.read(f"{name}/{ALIASES}", LARGEST_ALIASES)
+            content = self._store.read(f"{self._kind.folder}{name}/{ALIASES}", LARGEST_ALIASES)
         except ArtifactCorrupt as error:
             self._forget(name)
             self._looked.pop(name, None)
@@ -205,7 +260,9 @@ class Mirror:
             return
         if content is None:
             if asked:
-                raise ArtifactNotFound(f"{self._store.url}/{name}: expected a model with aliases, found none")
+                raise ArtifactNotFound(
+                    f"{self._store.url}/{self._kind.folder}{name}: expected a model with aliases, found none"
+                )
             return
         if content == self._looked.get(name):
             return
@@ -224,7 +281,7 @@ class Mirror:
         settled = True
         for alias, history in wanted.items():
             try:
-                self._have(name, history[-1].version, pulled)
+                self._have(name, history[-1].version, pulled, owned=owned)
             except (ArtifactError, StoreUnavailable) as error:
                 # If the store fails, the next pull tries again; if the version itself is broken, a later one does.
                 settled &= not isinstance(error, StoreUnavailable)
@@ -252,19 +309,23 @@ class Mirror:
         except ArtifactError:
             return {}
 
-    def _have(self, name: str, version: int, pulled: Pulled) -> None:
-        """See to it that a version is here as it is there."""
+    def _have(self, name: str, version: int, pulled: Pulled, *, owned: bool) -> None:
+        """See to it that a version is here as it is there, and the tables that it looks into."""
         self._check_time()
-        path = f"{name}/{version}"
-        manifest = self._store.read(f"{path}/{MANIFEST}", LARGEST_MANIFEST)
+        path, there = f"{name}/{version}", f"{self._kind.folder}{name}"
+        manifest = self._store.read(f"{there}/{version}/{MANIFEST}", LARGEST_MANIFEST)
         if manifest is None:
             raise ArtifactNotFound(f"{path}/{MANIFEST}: expected a file, found none")
         folder = self._folder / name / str(version)
-        signatures = self._store.read(f"{name}/{signatures_name(folder)}", LARGEST_SIGNATURES)
+        signatures = self._store.read(f"{there}/{signatures_name(folder)}", LARGEST_SIGNATURES)
         if not self._is_good(folder, manifest):
             self._fetch(path, folder, manifest)
             pulled.fetched.append(f"{name}@{version}")
         self._good[path] = manifest
+        if self._tables is not None:
+            self._needed[path] = tuple(Manifest.parse(manifest).contract.tables)
+            for table in self._needed[path]:
+                self._tables.follow(table, pulled, self._until, owned=owned)
         beside = folder.with_name(signatures_name(folder))
         if signatures is not None and signatures != _read(beside, LARGEST_SIGNATURES):
             with locked(folder.parent):
@@ -288,10 +349,10 @@ class Mirror:
         path = f"{folder.parent.name}/{folder.name}"
         try:
             content = read_plain(found, LARGEST_MANIFEST)
-            Manifest.parse(content)
+            self._kind.parse(content)
             # Each process reads a version once here; loading it reads it again.
             if content == manifest and self._good.get(path) != manifest:
-                artifact.verify(folder)
+                self._kind.verify(folder)
         except (OSError, ArtifactError):
             return False
         if content != manifest:
@@ -307,7 +368,7 @@ class Mirror:
         with staging(folder.parent) as draft:
             (draft / MANIFEST).write_bytes(content)
             try:
-                manifest = Manifest.parse(content)
+                manifest = self._kind.parse(content)
                 if (found := f"{manifest.name}/{manifest.version}") != path:
                     raise ArtifactCorrupt(f"{MANIFEST}: expected {path}, found {found}")
                 size = sum(entry.size for entry in manifest.files.values())
@@ -318,8 +379,10 @@ class Mirror:
                 until = time.monotonic() + self._store.patience + size / _SLOWEST
                 for name, entry in manifest.files.items():
                     seconds = max(until - time.monotonic(), 0.0)
-                    self._store.fetch(f"{path}/{name}", draft / name, entry.size, seconds=seconds)
-                artifact.verify(draft)
+                    self._store.fetch(
+                        f"{self._kind.folder}{path}/{name}", draft / name, entry.size, seconds=seconds
+                    )
+                self._kind.verify(draft)
             except ArtifactError as error:
                 # The message must not show where it was put meanwhile.
                 said = str(error).removeprefix(f"{draft}: ").removeprefix(f"{path}/")

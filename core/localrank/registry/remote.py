@@ -44,6 +44,7 @@ from localrank.errors import (
     StoreUnavailable,
 )
 from localrank.extras import installing
+from localrank.registry.tables import FOLDER, tables_in
 from localrank.registry.versions import ALIASES, LARGEST_ALIASES, MODEL_NAME, parse_aliases, render_aliases
 
 if TYPE_CHECKING:
@@ -356,32 +357,52 @@ def push(store: RemoteStore, registry: Registry, name: str, *, force: bool = Fal
         PublishFailed: there is another version under one of the numbers, or somebody else has promoted there.
         StoreUnavailable: the store cannot be written.
     """
+    for table in _needed(registry, name):
+        # Whoever renews the table at the URL may be ahead of this folder.
+        if store.read(f"{FOLDER}/{table}/{ALIASES}", LARGEST_ALIASES) is None:
+            push_table(store, tables_in(registry.models_dir), table)
+    return _push(store, registry, name, "", force=force)
+
+
+def push_table(store: RemoteStore, tables: Registry, name: str, *, force: bool = False) -> Pushed:
+    """Send the generation of a table that is looked into; see `push`."""
+    return _push(store, tables, name, f"{FOLDER}/", force=force)
+
+
+def _needed(registry: Registry, name: str) -> list[str]:
+    """Return the tables that the versions look into that aliases of a model stand for."""
+    versions = {registry.resolve(f"{name}@{alias}").path for alias in registry.aliases(name)}
+    return sorted({table for one in versions for table in artifact.read_manifest(one).contract.tables})
+
+
+def _push(store: RemoteStore, registry: Registry, name: str, folder: str, *, force: bool) -> Pushed:
     numbers = registry.versions(name)
     aliases = registry.aliases(name)
     if not aliases:
         raise ArtifactNotFound(f"{name}: expected an alias to push, found none; promote a version")
-    content = store.read(f"{name}/{ALIASES}", LARGEST_ALIASES)
+    content = store.read(f"{folder}{name}/{ALIASES}", LARGEST_ALIASES)
     if content is not None and not force:
         for alias, history in parse_aliases(content).items():
             if (there := history[-1].version) not in numbers:
                 raise PublishFailed(
-                    f"{store.url}/{name}/{ALIASES}: expected aliases of versions that this folder has too, "
+                    f"{store.url}/{folder}{name}/{ALIASES}: expected aliases of versions that this folder has too, "
                     f"found that {alias} is version {there}; pull first, or use --force"
                 )
     sent = tuple(
         version
         for version in sorted(set(aliases.values()))
-        if _send(store, registry, registry.resolve(f"{name}@{version}"))
+        if _send(store, registry, registry.resolve(f"{name}@{version}"), folder)
     )
     histories = {alias: registry.history(name, alias) for alias in aliases}
-    store.write(f"{name}/{ALIASES}", render_aliases(histories))
+    store.write(f"{folder}{name}/{ALIASES}", render_aliases(histories))
     return Pushed(name, sent, aliases)
 
 
-def _send(store: RemoteStore, registry: Registry, reference: Reference) -> bool:
+def _send(store: RemoteStore, registry: Registry, reference: Reference, folder: str) -> bool:
     """Send a version unless it is there; tell whether it was sent."""
-    found = artifact.verify(reference.path)
-    path = f"{reference.name}/{reference.version}"
+    found = registry.verified(reference)
+    family = f"{folder}{reference.name}"
+    path = f"{family}/{reference.version}"
     manifest = read_plain(reference.path / MANIFEST, LARGEST_MANIFEST)
     there = store.read(f"{path}/{MANIFEST}", LARGEST_MANIFEST)
     if there is not None and there != manifest:
@@ -391,13 +412,13 @@ def _send(store: RemoteStore, registry: Registry, reference: Reference) -> bool:
         )
     signatures = reference.path.with_name(signatures_name(reference.path))
     if signatures.is_file():
-        store.write(f"{reference.name}/{signatures.name}", read_plain(signatures, LARGEST_SIGNATURES))
+        store.write(f"{family}/{signatures.name}", read_plain(signatures, LARGEST_SIGNATURES))
     if there is not None:
         return False
-    for name in found.manifest.files:
+    for name in found.files:
         store.send(reference.path / name, f"{path}/{name}")
     report = registry.report_path(reference)
     if report.is_file():
-        store.send(report, f"{reference.name}/{report.name}")
+        store.send(report, f"{family}/{report.name}")
     store.write(f"{path}/{MANIFEST}", manifest)
     return True

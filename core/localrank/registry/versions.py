@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from localrank import artifact
 from localrank.artifact.arrays import names_in, open_file, read_up_to
@@ -34,10 +34,13 @@ from localrank.registry.difference import Difference, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from localrank.artifact import Provenance
+    from localrank.artifact.manifest import FileEntry
+    from localrank.artifact.writing import Draft
     from localrank.ranker import Ranker
 
 ALIASES = "aliases.json"
@@ -55,6 +58,26 @@ _REPORT = ".report.html"
 #: The hidden name of a version that is being removed.
 _REMOVED = ".removed-"
 _T = TypeVar("_T", str, int)
+
+
+class Described(Protocol):
+    """A manifest of any kind that has been checked."""
+
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def files(self) -> Mapping[str, FileEntry]: ...
+
+
+class Verified(Protocol):
+    """A version that was read and found good."""
+
+    @property
+    def manifest(self) -> Described: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +125,20 @@ class Registry:
 
     Args:
         models_dir: the folder.
-        verify: raises what is wrong with the version in a folder, before an alias moves to it.
+        verify: raises what is wrong with the version in a folder, before an alias moves to it, and else returns what was
+            read.
+        noun: what is published here, in messages.
 
     Attributes:
         models_dir, verify: the arguments.
     """
 
-    def __init__(self, models_dir: Path, *, verify: Callable[[Path], object] = artifact.verify) -> None:
+    def __init__(
+        self, models_dir: Path, *, verify: Callable[[Path], object] = artifact.verify, noun: str = "model"
+    ) -> None:
         self.models_dir = Path(models_dir)
         self.verify = verify
+        self._noun = noun
 
     def models(self) -> list[str]:
         """Return the names of the models that have a version."""
@@ -129,7 +157,7 @@ class Registry:
         numbers = self._numbers(_checked(name))
         if not numbers:
             found = few(self.models(), name)
-            raise ArtifactNotFound(f"{self.models_dir}: expected a model {name!r}, found {found}")
+            raise ArtifactNotFound(f"{self.models_dir}: expected a {self._noun} {name!r}, found {found}")
         return numbers
 
     def has(self, name: str, version: int | None = None) -> bool:
@@ -181,9 +209,13 @@ class Registry:
             version = aliases[which]
         return self._existing(name, version)
 
+    def verified(self, reference: Reference) -> Described:
+        """Return the manifest of a version that verifies."""
+        return cast("Verified", self.verify(reference.path)).manifest
+
     def sign(self, reference: Reference, key: Ed25519PrivateKey) -> None:
         """Sign a version that verifies; signatures by other keys stay."""
-        sha256 = artifact.verify(reference.path).manifest.sha256
+        sha256 = self.verified(reference).sha256
         family = reference.path.parent
         target = family / signatures_name(reference.path)
         with _failing(f"{target}: cannot be written"), locked(family):
@@ -197,11 +229,20 @@ class Registry:
         Raises:
             PublishFailed: it could not be written, or did not verify; nothing is left behind.
         """
+        return self.place(name, lambda family: drafted(family, ranker, provenance))
+
+    def place(self, name: str, drafting: Callable[[Path], AbstractContextManager[Draft]]) -> Reference:
+        """Give what is written in a folder of a family the next number; see `publish`.
+
+        Args:
+            name: of the family.
+            drafting: writes and verifies.
+        """
         family = self.models_dir / _checked(name)
         with _failing(f"{family}: cannot publish a version"):
             family.mkdir(parents=True, exist_ok=True)
             sweep(family)
-            with drafted(family, ranker, provenance) as draft:
+            with drafting(family) as draft:
                 while True:
                     with locked(family):
                         version = max(self._numbers(name), default=0) + 1

@@ -22,7 +22,13 @@ from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.ranking.reranking import Attempt
-from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of
+from localrank_service.wire.answer import (
+    experiment_members,
+    route_members,
+    server_timing,
+    table_members,
+    warnings_of,
+)
 from localrank_service.wire.members import (
     FLAG,
     SHARED,
@@ -177,7 +183,10 @@ class AdaptedQuery:
         reader = self._reader(contract)
         self.hits = self._hits.all()
         # Zero is a number; as a code it is the first value of a category, and the query may say its features elsewhere.
-        zeros = [self._zero and one.kind == "number" and one.scope == "document" for one in contract.features]
+        zeros = [
+            self._zero and one.kind == "number" and one.scope == "document" and one.table is None
+            for one in contract.features
+        ]
         matrix = np.tile(np.where(zeros, 0.0, np.nan), (len(self.hits), 1))
         unknown: Counter[str] = Counter()
         seen: set[str] = set()
@@ -245,7 +254,11 @@ class AdaptedQuery:
         """
         needed = () if self._zero else contract.features
         sent = self.options.query_features is not None
-        absent = [one.name for one in needed if one.name not in seen and not (sent and one.scope == "query")]
+        absent = [
+            one.name
+            for one in needed
+            if one.name not in seen and one.table is None and not (sent and one.scope == "query")
+        ]
         if absent and not (is_partial and seen & contract.positions.keys()):
             others = f"; the hits log {listed(sorted(unknown))}, which it does not know" if unknown else ""
             raise Problem(422, f"no hit logs {listed(absent)}, which the model takes{others}", pointer=at)
@@ -280,6 +293,7 @@ def encode(query: AdaptedQuery, ranked: Ranked, timing: Stopwatch, request_id: s
                 "route": route_members(ranking.route),
                 **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
                 **experiment_members(ranked, len(hits)),
+                **table_members(ranked),
                 **({} if ranked.ruled is None else ranked.ruled.named(ranked.documents)),
                 "warnings": warnings_of(ranked),
                 "timings_ms": timing.stop(),

@@ -7,6 +7,7 @@ logistic function of the score, if the request wants no other. The score stands 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,7 +19,13 @@ from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem
 from localrank_service.ranking.reranking import Attempt
-from localrank_service.wire.answer import experiment_members, route_members, server_timing, warnings_of
+from localrank_service.wire.answer import (
+    experiment_members,
+    route_members,
+    server_timing,
+    table_members,
+    warnings_of,
+)
 from localrank_service.wire.members import (
     ANYTHING,
     FEATURES,
@@ -34,10 +41,11 @@ from localrank_service.wire.relevance import FORMULAS, relevance_of
 from localrank_service.wire.text import refuse
 
 if TYPE_CHECKING:
+    from localrank.features.contract import FeatureContract
     from localrank.ranker import Stopwatch
     from localrank_service.ranking.service import Service
     from localrank_service.wire.answer import Ranked
-    from localrank_service.wire.query import Limits
+    from localrank_service.wire.query import Documents, Limits
 
 #: Of ``POST /v2/rerank``; any other is refused by name.
 COHERE = (
@@ -94,6 +102,11 @@ class CohereQuery(JsonQuery):
     def _is_relevant(self, _members: dict[str, Any]) -> bool:
         return True
 
+    def documents(self, contract: FeatureContract) -> Documents:
+        """Return the documents; their ids are for tables alone, because Cohere's clients count positions."""
+        found = super().documents(contract)
+        return found if found.ids is None else replace(found, ids=None, items=found.ids)
+
 
 def encode(ranked: Ranked, timing: Stopwatch, request_id: str) -> bytes:
     """Return the answer; its timings are added last."""
@@ -129,6 +142,7 @@ def encode(ranked: Ranked, timing: Stopwatch, request_id: str) -> bytes:
                     "route": route_members(ranking.route),
                     **({} if ranked.degraded is None else {"degraded": ranked.degraded._asdict()}),
                     **experiment_members(ranked, len(results)),
+                    **table_members(ranked),
                     **({} if ranked.explanation is None else {"explanation": ranked.explanation}),
                     "timings_ms": timing.stop(),
                 },

@@ -19,7 +19,13 @@ from localrank_service.http.body import media_type, read_body
 from localrank_service.http.edge import Answer, DirectRoute
 from localrank_service.http.problems import Problem
 from localrank_service.ranking.reranking import Attempt
-from localrank_service.wire.answer import results, route_members, server_timing, warnings_of
+from localrank_service.wire.answer import (
+    results,
+    route_members,
+    server_timing,
+    table_members,
+    warnings_of,
+)
 from localrank_service.wire.members import TEXT, Member, by_name, check_query_string
 
 if TYPE_CHECKING:
@@ -122,6 +128,7 @@ def _side(ranked: Ranked) -> dict[str, Any]:
         "results": orjson.Fragment(results(ranked)),
         "route": route_members(ranked.ranking.route),
         "warnings": warnings_of(ranked),
+        **table_members(ranked),
     }
 
 

@@ -61,6 +61,12 @@ async def readyz(request: Request) -> Response:
     }
     if service.loader is not None and service.loader.remote is not None:
         members["remote"] = {"error": service.loader.remote.error()}
+    if tables := {
+        f"{model.name}@{model.version}": model.tables.describe()
+        for model in live.addresses.values()
+        if model.tables is not None
+    }:
+        members["tables"] = tables
     return answer(members)
 
 

@@ -14,18 +14,21 @@ import logging
 import os
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from localrank import artifact
+from localrank.artifact import Artifact
 from localrank.artifact.signing import TrustedKeys
 from localrank.errors import ArtifactError
+from localrank.tables import generation
+from localrank.tables.generation import Generation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localrank.artifact import Artifact
     from localrank.registry.versions import Reference
 
 _log = logging.getLogger("localrank.service")
@@ -45,14 +48,31 @@ class Hold:
         os.close(self._descriptor)
 
 
-class Copies:
+class Kept(Protocol):
+    """What was read."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether every file was copied."""
+        ...
+
+
+_Read = TypeVar("_Read", bound=Kept)
+
+
+class PrivateCopies(ABC, Generic[_Read]):
     """The copies below ``folder``; without one every process reads for itself.
 
     Args:
         folder: private to this service.
         trusted_keys: file with public keys; one of them must have signed each version that is read. The file is read again
             for each version. Without a file no signature is needed.
+
+    Attributes:
+        noun: what is copied, in messages.
     """
+
+    noun: ClassVar[str]
 
     def __init__(self, folder: Path | None, *, trusted_keys: Path | None = None) -> None:
         self._folder = folder
@@ -60,10 +80,18 @@ class Copies:
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def read(self, folder: Path, *, keep: Path | None = None) -> Artifact:
+    @abstractmethod
+    def _loaded(self, folder: Path, keep: Path | None, trusted: TrustedKeys | None) -> _Read:
+        """Read what is published in a folder."""
+
+    @abstractmethod
+    def _attached(self, copy: Path) -> _Read:
+        """Read a copy."""
+
+    def read(self, folder: Path, *, keep: Path | None = None) -> _Read:
         """Read a published version, and check its signature if one is needed."""
         trusted = None if self._trusted_keys is None else TrustedKeys.read(self._trusted_keys)
-        return artifact.load(folder, keep=keep, trusted=trusted)
+        return self._loaded(folder, keep, trusted)
 
     def hiding(self) -> list[tuple[str, str]]:
         """Return the paths that messages may hold, and what callers are shown instead."""
@@ -79,7 +107,7 @@ class Copies:
         except OSError:
             return False
 
-    def load(self, reference: Reference) -> tuple[Artifact, Hold | None]:
+    def load(self, reference: Reference) -> tuple[_Read, Hold | None]:
         """Return a version: the one that other workers serve under this number, else the published one.
 
         Raises:
@@ -96,13 +124,13 @@ class Copies:
             self._complain(reference, error.strerror or str(error))
             return self.read(reference.path), None
         try:
-            return artifact.attach(copy), hold
+            return self._attached(copy), hold
         except ArtifactError as error:
             # Somebody changed what is private to this service.
-            _log.error("the copy of model %s is broken: %s", reference, error)
+            _log.error("the copy of %s %s is broken: %s", self.noun, reference, error)
             return self.read(reference.path), None
 
-    def _made(self, reference: Reference, copy: Path) -> tuple[Artifact, Hold | None]:
+    def _made(self, reference: Reference, copy: Path) -> tuple[_Read, Hold | None]:
         with _locked(copy.with_name(_LOCK)):
             draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=copy.parent))
             hold = Hold(draft)
@@ -118,7 +146,8 @@ class Copies:
 
     def _complain(self, reference: Reference, reason: str) -> None:
         _log.warning(
-            "cannot copy model %s to %s; every worker keeps it in its own memory: %s",
+            "cannot copy %s %s to %s; every worker keeps it in its own memory: %s",
+            self.noun,
             reference,
             self._folder,
             reason,
@@ -132,6 +161,30 @@ class Copies:
             for path in self._folder.iterdir():
                 if not path.name.endswith(_LOCK) and not _is_held(path):
                     shutil.rmtree(path, ignore_errors=True)
+
+
+class Copies(PrivateCopies[Artifact]):
+    """Copies of versions of models."""
+
+    noun = "model"
+
+    def _loaded(self, folder: Path, keep: Path | None, trusted: TrustedKeys | None) -> Artifact:
+        return artifact.load(folder, keep=keep, trusted=trusted)
+
+    def _attached(self, copy: Path) -> Artifact:
+        return artifact.attach(copy)
+
+
+class TableCopies(PrivateCopies[Generation]):
+    """Copies of generations of tables."""
+
+    noun = "table"
+
+    def _loaded(self, folder: Path, keep: Path | None, trusted: TrustedKeys | None) -> Generation:
+        return generation.load(folder, keep=keep, trusted=trusted)
+
+    def _attached(self, copy: Path) -> Generation:
+        return generation.attach(copy)
 
 
 @contextmanager

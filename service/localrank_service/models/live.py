@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from localrank.ranker import Ranker
     from localrank.scorers import Scorer
     from localrank_service.models.copies import Hold
+    from localrank_service.models.tables import LiveTables
 
 #: So much of an address is repeated in an answer.
 _SHOWN = 100
@@ -35,6 +36,7 @@ class LiveModel:
     Attributes:
         hold: keeps the files that its arrays are mapped from.
         query_map: the training queries in two dimensions, if it has them.
+        tables: what it looks up by the ids of documents; ``None`` if it looks up nothing.
         work: the cost of ranking one document, in numbers read: its features, or four for each tree of the largest
             scorer if that is more. A tree that several members share is walked once.
         watched: whether some requests are signed only to compare them with the map: there are no clusters, and the map has
@@ -48,6 +50,7 @@ class LiveModel:
     probe: Probe | None = None
     hold: Hold | None = None
     query_map: QueryMap | None = None
+    tables: LiveTables | None = None
     work: int = field(init=False)
     watched: bool = field(init=False)
 

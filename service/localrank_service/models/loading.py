@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from localrank.artifact import read_manifest
 from localrank.errors import ArtifactError, ArtifactNotFound, LocalRankError
+from localrank.registry.tables import FOLDER
 from localrank.registry.versions import ALIASES, CHAMPION, Reference, Registry
 from localrank_service.http.aside import beside
 from localrank_service.http.problems import Problem, problem_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from localrank_service.models.extra import ExtraVersions
     from localrank_service.models.live import LiveModels
     from localrank_service.models.remote import Remote
+    from localrank_service.models.tables import Tables
     from localrank_service.models.workers import Workers
     from localrank_service.telemetry.meters import Meters
 
@@ -71,6 +73,7 @@ class Loader:
         registry: says what should be live.
         tried: set once every model was tried.
         remote: keeps the folder of models like one at a URL, if it follows one.
+        tables: what the models look up.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Loader:
         workers: Workers,
         *,
         copies: Copies,
+        tables: Tables,
         extra: ExtraVersions,
         preload: Iterable[str] = (),
         seconds: float = 120.0,
@@ -90,11 +94,12 @@ class Loader:
         self.registry = Registry(models_dir, verify=copies.read)
         self.tried = asyncio.Event()
         self.remote = remote
-        self._hidden = [*_hiding(models_dir), *copies.hiding()]
+        self._hidden = [*hiding(models_dir), *copies.hiding()]
         self._live = live
         self._meters = meters
         self._workers = workers
         self._copies = copies
+        self.tables = tables
         self._seconds = seconds
         self._preload = frozenset(preload)
         self._pinned = self._preload
@@ -330,16 +335,19 @@ class Loader:
         self._tried.clear()
 
     def _look(self) -> _Seen:
-        """Return the state of the files of aliases. It changes with every alias, because registries replace the file as
-        a whole.
+        """Return the state of the files of aliases, and of those of tables, which a model may wait for. It changes with
+        every alias, because registries replace the file as a whole.
         """
         found = []
-        with suppress(OSError):
-            for family in sorted(self.registry.models_dir.iterdir()):
-                with suppress(OSError):
-                    # A link is refused when it is read, so it must be listed.
-                    status = (family / ALIASES).lstat()
-                    found.append((family.name, status.st_mtime_ns, status.st_ino, status.st_size))
+        folder = self.registry.models_dir
+        for families, prefix in ((folder, ""), (folder / FOLDER, f"{FOLDER}/")):
+            with suppress(OSError):
+                for family in sorted(families.iterdir()):
+                    with suppress(OSError):
+                        # A link is refused when it is read, so it must be listed.
+                        status = (family / ALIASES).lstat()
+                        name = f"{prefix}{family.name}"
+                        found.append((name, status.st_mtime_ns, status.st_ino, status.st_size))
         return tuple(found)
 
     def _not_fetched(self) -> dict[str, str]:
@@ -405,8 +413,9 @@ class Loader:
             if not self._copies.has(reference):
                 raise
         read, hold = self._copies.load(reference)
+        tables = self.tables.of(str(reference), read.ranker.contract)
         _log.info("model %s loaded in %.3f s", reference, time.perf_counter() - begun)
-        return LiveModel(name, version, read.ranker, read.manifest, read.probe, hold, read.query_map)
+        return LiveModel(name, version, read.ranker, read.manifest, read.probe, hold, read.query_map, tables)
 
     async def _retire(self) -> None:
         live = {(model.name, model.version) for model in self._live.addresses.values()}
@@ -436,7 +445,7 @@ class Loader:
         self._workers.report(serving, self._broken, loaded=self._live.loaded)
 
 
-def _hiding(models_dir: Path) -> list[tuple[str, str]]:
+def hiding(models_dir: Path) -> list[tuple[str, str]]:
     """Return the paths of the folder of models, as messages hold them, and what is shown instead."""
     forms = sorted({str(one) for one in (models_dir, models_dir.absolute(), models_dir.resolve())}, key=len)
     inside = [(f"{one}{end}", "") for one in reversed(forms) for end in ("/", ": ")]

@@ -24,7 +24,7 @@ from localrank_service.ranking.explaining import MOST_CELLS, MOST_ROUTES, explai
 from localrank_service.ranking.ladder import rank_in_time, rank_lower
 from localrank_service.telemetry.observing import OBSERVATION, Observed
 from localrank_service.wire.answer import Ranked
-from localrank_service.wire.query import Options
+from localrank_service.wire.query import Options, with_items
 from localrank_service.wire.rules import applied
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ class Attempt:
             )
             if done.placed is not None and self._live:
                 service.meters.placed(done.name, done.version, *done.placed)
+            if (looked := done.documents).generations:
+                service.meters.looked_up(model.name, looked.generations, len(looked.matrix), looked.unknown)
             if service.impressions is not None and self._live:
                 service.impressions.show(self.api, self._scope, self._query, done)
         else:
@@ -214,6 +216,9 @@ class Attempt:
 
     async def _rank(self, model: LiveModel, documents: Documents, options: Options) -> Ranked:
         self._model = model
+        if model.tables is not None:
+            self.timing("look_up")
+            documents = with_items(documents, model.tables.items, model.ranker.contract)
         n_documents = len(documents.matrix)
         work: float = n_documents * model.work
         held = n_documents

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
@@ -212,6 +214,29 @@ class Meters:
             "Unix time of the last reading of the models at LOCALRANK_MODELS_URL.",
             over="highest",
         )
+        self.ids = table.counter(
+            "localrank_table_ids_total",
+            "Ids that were looked up in tables: known, or unknown to the table.",
+            ("model", "table", "outcome"),
+        )
+        self.table_generation = table.gauge(
+            "localrank_table_generation",
+            "Generation of the table that the version of the model looks into.",
+            ("model", "table"),
+            over="latest",
+        )
+        self.table_created = table.gauge(
+            "localrank_table_created_timestamp_seconds",
+            "Unix time at which that generation was published.",
+            ("model", "table"),
+            over="latest",
+        )
+        self.table_broken = table.gauge(
+            "localrank_table_broken",
+            "1 if a newer generation of the table is broken or does not fit the model.",
+            ("model", "table"),
+            over="highest",
+        )
         self.worker_deaths = table.counter(
             "localrank_worker_deaths_total",
             "Workers that ended by themselves or hung, by cause: hung, stuck, the signal, or the exit code.",
@@ -373,6 +398,21 @@ class Meters:
     def placed(self, name: str, version: int, kind: int | None) -> None:
         """Count a request that was signed; ``None`` is one that cannot be compared."""
         self.signed.of(name, version, _label(kind))[0] += 1.0
+
+    def generation(self, model: str, table: str, number: int, created: str, *, broken: bool) -> None:
+        """Note which generation of a table a version of a model looks into."""
+        self.table_generation.set(number, model, table)
+        with suppress(ValueError):
+            self.table_created.set(datetime.fromisoformat(created).timestamp(), model, table)
+        self.table_broken.set(float(broken), model, table)
+
+    def looked_up(self, model: str, tables: Iterable[str], count: int, unknown: Mapping[str, int]) -> None:
+        """Count the ids of one ranking that were looked up in these tables."""
+        for table in tables:
+            missing = unknown.get(table, 0)
+            self.ids.of(model, table, "known")[0] += count - missing
+            if missing:
+                self.ids.of(model, table, "unknown")[0] += missing
 
     def answered(self, route: str, method: str, status: int) -> None:
         """Count one answer of any route."""

@@ -126,14 +126,22 @@ def experiment_members(ranked: Ranked, shown: int) -> dict[str, Any]:
     return {"experiment": members}
 
 
+def table_members(ranked: Ranked) -> dict[str, Any]:
+    """Return the generations of the tables in which the documents were looked up, if they were."""
+    generations = ranked.documents.generations
+    return {"tables": generations} if generations else {}
+
+
 def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]:
     """Return what the caller should know although the request was answered; the last says how many are left out."""
     imputed, ignored, contract = ranked.ranking.imputed, ranked.documents.ignored, ranked.ranker.contract
     unseen = contract.unseen(ranked.documents.matrix) if contract.categories else {}
-    if not imputed and not ignored and not unseen:
+    unknown = ranked.documents.unknown
+    if not imputed and not ignored and not unseen and not unknown:
         return []
     names = contract.names
     every = chain(
+        (("id_unknown", table, count) for table, count in unknown.items()),
         (("feature_imputed", names[feature], count) for feature, count in imputed.items()),
         (("feature_ignored", name, count) for name, count in ignored.items()),
         (("value_unseen", names[feature], count) for feature, count in unseen.items()),
@@ -141,7 +149,7 @@ def warnings_of(ranked: Ranked, most: int | None = None) -> list[dict[str, Any]]
     found = [
         {"code": code, "feature": feature, "count": count} for code, feature, count in islice(every, most)
     ]
-    if omitted := len(imputed) + len(ignored) + len(unseen) - len(found):
+    if omitted := len(unknown) + len(imputed) + len(ignored) + len(unseen) - len(found):
         found.append({"code": "warnings_omitted", "feature": "", "count": omitted})
     return found
 

@@ -86,7 +86,7 @@ class PlainRows(NamedTuple):
 def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> dict[str, Any] | None:
     """Return the members of a rerank request if it is plain; ``features`` and ``documents`` are `PlainRows`.
 
-    Documents that are ``described`` may have any members besides their features, and no ids are read.
+    Documents that are ``described`` may have any members besides their features; what is no id is none.
     """
     lifted = lift_numbers(
         body, b"features", numbers=limits.max_numbers, arrays=limits.max_documents, texts=_MOST_TEXTS
@@ -122,9 +122,11 @@ def _rows(documents: Any, lifted: Numbers, members: int, *, described: bool) -> 
     values = lifted.values.reshape(len(documents), -1)
     others = members - len(documents)
     ids = None
-    if not described and others:
+    if others:
         ids = [document.get("id") for document in documents]
-        if len(ids) - ids.count(None) != others or not _ID_TYPES.issuperset(map(type, ids)):
+        if described:
+            ids = [one if type(one) in _ID_TYPES else None for one in ids]
+        elif len(ids) - ids.count(None) != others or not _ID_TYPES.issuperset(map(type, ids)):
             return None
     return PlainRows(values, ids, texts, lifted.places)
 

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Array, Indices, Matrix
     from localrank.features.contract import FeatureContract
+    from localrank.tables.table import ItemLookups
     from localrank_service.wire.relevance import Relevance
 
+#: Names in a sentence.
+_FEW = 3
 #: How many times longer it takes to make objects of a text than to lift its numbers.
 SLOWER = 16
 
@@ -93,6 +96,9 @@ class Documents:
         locate: the JSON pointer of a document, or of one of its features.
         ignored: ``{feature name: documents that had it}`` of features that the model does not know.
         sent: each document as it was sent, if the answer is to repeat them.
+        generations: of the tables that the documents were looked up in, by name.
+        unknown: by table, how many ids it does not have.
+        items: ids for tables alone, of an API whose requests and answers count documents by position.
     """
 
     matrix: Matrix
@@ -100,6 +106,9 @@ class Documents:
     locate: Callable[[int, int | None], str]
     ignored: dict[str, int] = field(default_factory=dict)
     sent: Sequence[bytes] | None = None
+    generations: Mapping[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    items: Sequence[Any] | None = None
 
 
 class RequestQuery(Protocol):
@@ -168,18 +177,24 @@ class AbsentColumns(NamedTuple):
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, contract: FeatureContract, names: Sequence[str] | None) -> AbsentColumns | None:
-        """Return the features of the query that the rows may lack; ``None`` if the model has none.
+    def of(
+        cls, contract: FeatureContract, names: Sequence[str] | None, *, of_query: bool
+    ) -> AbsentColumns | None:
+        """Return the features that the rows may lack; ``None`` if there are none.
 
         Args:
-            contract: of the model.
+            contract: of the model. Rows may lack what is looked up in tables.
             names: of the columns that the rows have, if they have names. Those that they lack follow them.
+            of_query: whether the request has features of the query, so that the rows may lack these too.
         """
+        absent = contract.looked_up
+        if of_query:
+            absent = tuple(sorted({*absent, *contract.of_query}))
         if names is None:
-            lacking, places = contract.of_query, contract.of_query
+            lacking, places = absent, absent
             width = contract.n_features
         else:
-            lacking = tuple(at for at in contract.of_query if contract.names[at] not in names)
+            lacking = tuple(at for at in absent if contract.names[at] not in names)
             width = len(names) + len(lacking)
             places = tuple(range(len(names), width))
         return cls(places, width, tuple(contract.names[at] for at in lacking)) if lacking else None
@@ -232,6 +247,29 @@ def with_query(documents: Documents, contract: FeatureContract, options: Options
     except InvalidDocuments as error:
         raise Problem(422, str(error), pointer=documents.locate(error.document or 0, error.feature)) from None
     return documents if matrix is documents.matrix else replace(documents, matrix=matrix)
+
+
+def with_items(documents: Documents, items: ItemLookups, contract: FeatureContract) -> Documents:
+    """Return the documents with the values of tables where the request has none.
+
+    Raises:
+        Problem: 422 if the request has neither ids nor any of these values.
+    """
+    ids = documents.items if documents.ids is None else documents.ids
+    if ids is None:
+        looked_up = documents.matrix[:, contract.looked_up]
+        if not len(looked_up) or not np.isnan(looked_up).all():
+            return documents
+        shown = ", ".join(repr(contract.names[at]) for at in contract.looked_up[:_FEW])
+        more = ", …" if len(contract.looked_up) > _FEW else ""
+        raise Problem(
+            422,
+            f"expected the ids of the documents, by which the model looks up {shown}{more} in tables, or these "
+            "features themselves; found neither",
+            pointer="",
+        )
+    found = items.completed(documents.matrix, ids)
+    return replace(documents, matrix=found.documents, generations=items.generations, unknown=found.unknown)
 
 
 def check_count(count: int, limits: Limits, at: str, *, width: int = 0) -> None:

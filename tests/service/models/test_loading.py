@@ -17,10 +17,11 @@ import pytest
 from localrank import artifact
 from localrank.disk import replace_file
 from localrank.registry.versions import Registry
-from localrank_service.models.copies import Copies
+from localrank_service.models.copies import Copies, TableCopies
 from localrank_service.models.extra import ExtraVersions
 from localrank_service.models.live import LiveModel, LiveModels
 from localrank_service.models.loading import Loader
+from localrank_service.models.tables import Tables
 from localrank_service.models.workers import Workers
 from localrank_service.process import runtime_folder
 from localrank_service.process.settings import Settings
@@ -462,8 +463,11 @@ async def test_a_promotion_that_is_being_written_is_not_called_given_up(
 @pytest.fixture
 def alone(models_dir: Path) -> Callable[..., Loader]:
     def made(*, models: Path = models_dir) -> Loader:
-        extra = ExtraVersions(0, 0)
-        return Loader(models, LiveModels(), Meters(), Workers(None), copies=Copies(None), extra=extra)
+        extra, meters = ExtraVersions(0, 0), Meters()
+        tables = Tables(models, TableCopies(None), meters, ())
+        return Loader(
+            models, LiveModels(), meters, Workers(None), copies=Copies(None), tables=tables, extra=extra
+        )
 
     return made
 

@@ -56,10 +56,6 @@ def test_a_model_without_clusters_is_told_beside_the_clusters_that_were_tried() 
     assert one >= two
     expected = f"verdict: one global model; ndcg@10 {one:.4f}, the best model with clusters: {two:.4f}"
     assert expected == str(report.verdict)
-    assert report.insist.startswith(
-        "one cluster was best, so this version has no clusters and no hash tables; "
-    )
-    assert report.insist.endswith("--set clustering.clusters=2")
     assert ("settings", "ndcg@10", "") in [table.header for table in of_run(report)]
 
 

@@ -1,1 +1,1 @@
-"""What should be done about judged queries, and what more of them are worth."""
+"""What judged queries are like for quick models, what should be done about them, and what more queries are worth."""

@@ -24,6 +24,7 @@ from localrank_training.cli.evaluate import evaluate
 from localrank_training.cli.extend import extend
 from localrank_training.cli.import_model import import_model
 from localrank_training.cli.rank import rank
+from localrank_training.cli.tables import publish_table
 from localrank_training.cli.train import train
 from localrank_training.cli.tune import tune
 
@@ -55,6 +56,11 @@ models = typer.Typer(name="models")
 models.callback()(lambda: None)
 add(models, import_model, "import")
 app.add_typer(models)
+# So are those of `localrank tables`, in `localrank.commands.tables`.
+tables = typer.Typer(name="tables")
+tables.callback()(lambda: None)
+add(tables, publish_table, "publish")
+app.add_typer(tables)
 app.add_typer(data.app)
 app.add_typer(experiments.app)
 

@@ -138,7 +138,7 @@ def evaluate(
             f"expected one model to compare with it, found {found}", param_hint="--baseline"
         )
     # Labels come from elsewhere.
-    columns = replace(columns, judged=qrels is None).of(
+    columns = replace(columns, judged=qrels is None, models_dir=models_dir).of(
         [feature for one in models for feature in one.ranker.contract.features]
     )
     with progress() as advance:

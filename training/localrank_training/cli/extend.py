@@ -59,6 +59,8 @@ def extend(
       localrank extend web data/october.txt --promote
       localrank extend web@3 data/october.csv --learned-from data/train.csv
     """
+    from dataclasses import replace
+
     from localrank.artifact import load
     from localrank.registry.versions import Registry
     from localrank_training.data.preparing import say_unseen
@@ -72,7 +74,7 @@ def extend(
     registry.check_publishable(reference.name)
     artifact = load(reference.path)
     n_features = artifact.ranker.contract.n_features
-    columns = columns.of(artifact.ranker.contract.features)
+    columns = replace(columns.of(artifact.ranker.contract.features), models_dir=models_dir)
     with progress() as advance:
         queries = read(data, progress=advance, n_features=n_features, columns=columns, say=say)
         started = time.perf_counter()

@@ -45,7 +45,7 @@ def rank(
     from localrank_training.data.preparing import aligned
     from localrank_training.data.reading import read
 
-    columns = replace(columns, judged=False)
+    columns = replace(columns, judged=False, models_dir=models_dir)
     with progress() as advance, threadpool_limits(1):
         ranker = load(Registry(Path(models_dir)).resolve(model).path).ranker
         contract = ranker.contract

@@ -184,7 +184,7 @@ def train(
         *(overrides or ()),
         *_limits(budget, latency_budget),
     ]
-    columns = _told(columns, kind)
+    columns = replace(_told(columns, kind), models_dir=models_dir)
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
     before = {} if like is None else _asked_of(registry, like)
@@ -324,12 +324,9 @@ def _looked_at(
 def _next_step(report: TrainingReport, reference: Reference, models_dir: str, *, promoted: bool) -> str:
     if report.verdict.outcome == "suspect":
         return f"look at that before you serve it{'; it is the champion now' if promoted else ''}"
-    step = (
-        f"it is the champion now; serve it: localrank serve{where(models_dir)}"
-        if promoted
-        else f"to serve it: localrank models promote {reference.name} {reference.version}{where(models_dir)}"
-    )
-    return f"{step}\n{report.insist}".rstrip()
+    if promoted:
+        return f"it is the champion now; serve it: localrank serve{where(models_dir)}"
+    return f"to serve it: localrank models promote {reference.name} {reference.version}{where(models_dir)}"
 
 
 def _limits(budget: float | None, latency: int | None) -> list[str]:

@@ -53,7 +53,7 @@ def described(queries: QuerySet, columns: Columns, values: Values, say: Callable
     known = {one.name for one in columns.known}
     wanted = [
         # A model may know values that are rare here.
-        _kept(queries, name, say, None if name in known else MOST_VALUES)
+        _kept(queries, name, say, None if name in known or columns.items else MOST_VALUES)
         for name in queries.feature_names
         if name in columns.categories or name in met
     ]
@@ -143,6 +143,24 @@ def _codes(column: Matrix, own: Feature | None, wanted: Feature) -> Vector:
         ]
         return found
     return wanted.codes_of_numbers(column)
+
+
+def kept(queries: QuerySet, name: str, *, known: bool) -> QuerySet:
+    """Return the queries with those values of a feature from a table that occur, if it is a category.
+
+    Args:
+        queries: with this feature.
+        name: of the feature.
+        known: whether a model knows it, so that its number of values has no limit.
+    """
+    one = queries.special[name]
+    if one.kind == "number":
+        return queries
+    found = _kept(queries, name, lambda _: None, None if known else MOST_VALUES)
+    queries = recoded(queries, [found])
+    return replace(
+        queries, special={**queries.special, name: replace(queries.special[name], table=one.table)}
+    )
 
 
 def _kept(queries: QuerySet, name: str, say: Callable[[str], None], most: int | None) -> Feature:

@@ -20,6 +20,7 @@ from localrank_training.data import letor
 from localrank_training.data import rows as rows_module
 from localrank_training.data.categories import described
 from localrank_training.data.columnar import ArrowReader, ParquetReader
+from localrank_training.data.looking_up import looked_up
 from localrank_training.data.queries import (
     MAX_FEATURES,
     Gap,
@@ -90,7 +91,8 @@ def read(
     sources = locate(given, reading.skip if skip else None)
     if not sources:
         raise reading.nothing()
-    return reading.mapped(sources) or reading.all_of(sources, skip=skip)
+    found = reading.mapped(sources) or reading.all_of(sources, skip=skip)
+    return looked_up(found, columns, say)
 
 
 def read_table(
@@ -129,7 +131,7 @@ def read_table(
     if batch.weights is not None:
         weights_of(batch.queries, batch.weights, batch.query_ids, lambda row: f"table: row {row + 1}")
     queries = _together(blocks, ["table"], tuple(batch.query_ids), layout.names)
-    return described(queries, columns, values, say)
+    return looked_up(described(queries, columns, values, say), columns, say)
 
 
 class _StoredArrays(NamedTuple):

@@ -58,6 +58,8 @@ class Columns:
     Attributes:
         judged: labels are wanted; otherwise a table may lack them, and all are 0.
         known: the features of the model that the data are for; see `of`.
+        items: a row is an item without a query, whose id is in the column ``qid``.
+        models_dir: the folder of models and tables; by default that of the command line.
     """
 
     label: str = setting("label", meaning="Column of the labels (tables).")
@@ -90,9 +92,16 @@ class Columns:
         meaning="Columns of dates that become numbers, days since 1970, separated by commas (tables; other dates are "
         "left out).",
     )
+    table: str | None = setting(
+        None,
+        meaning="Published table, NAME or NAME@GENERATION, whose features are joined to the documents by their ids. Models that "
+        "are trained so look them up when they serve.",
+    )
     sparse: bool = setting(False, meaning="A feature that a line of text leaves out is always zero.")
     judged: bool = True
     known: tuple[Feature, ...] = ()
+    items: bool = False
+    models_dir: str | None = None
 
     def of(self, features: Sequence[Feature]) -> Columns:
         """Return them for data of a model with these features, whose kinds do not depend on the data then."""
@@ -100,7 +109,7 @@ class Columns:
 
     def to_json(self) -> dict[str, Any]:
         """Return what was chosen, by the names of the settings; empty if all columns have their usual names."""
-        chosen = {one.name: getattr(self, one.name) for one in settings_of(type(self))}
+        chosen = {one.name: getattr(self, one.name) for one in settings_of(type(self)) if one.meaning}
         return {name: plain(value) for name, value in chosen.items() if value != getattr(AS_NAMED, name)}
 
     def over(self, remembered: Mapping[str, Any], where: str) -> Columns:
@@ -246,6 +255,7 @@ class TableLayout:
         named: False if the file has a list of values and ``names`` only counts them.
         label: the column, or None if there need be none.
         qid: the column.
+        items: whether it holds ids of items instead of queries.
         id: the column of the document ids, or None.
         weight, position: columns, or None.
         listed: whether the features are one column of lists.
@@ -271,6 +281,7 @@ class TableLayout:
         self.path = path
         self.label = columns.label if columns.judged else None
         self.qid = columns.qid
+        self.items = columns.items
         self.weight = _chosen(columns.weight, schema, WEIGHT)
         self.position = _chosen(columns.position, schema, POSITION)
         check_names(
@@ -349,10 +360,10 @@ class TableLayout:
 
     def describe(self) -> str:
         """One sentence: what was taken and what was left out."""
-        parts = [f"query {self.qid!r}"]
+        parts = [f"item id {self.qid!r}" if self.items else f"query {self.qid!r}"]
         if self.label is not None:
             parts.insert(0, f"label {self.label!r}")
-        if self.id is not None:
+        if self.id is not None and not self.items:
             parts.append(f"document id {self.id!r}")
         if self.weight is not None:
             parts.append(f"query weight {self.weight!r}")
@@ -484,8 +495,7 @@ def _options(columns: Columns) -> dict[str, str | None]:
     """Return the wanted columns by the options that choose them."""
     return {
         "--label": columns.label if columns.judged else None,
-        "--qid": columns.qid,
-        "--id": columns.id,
+        **({"--id": columns.qid} if columns.items else {"--qid": columns.qid, "--id": columns.id}),
         "--weight": columns.weight,
         "--position": columns.position,
     }

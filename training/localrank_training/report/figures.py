@@ -122,7 +122,6 @@ class TrainingReport:
         baseline: the present order or the best single feature beside the model.
         blend: of a blend that was cross-fitted.
         chosen_by: the metric of the trials.
-        insist: what to know if clusters were tried and one cluster was best; empty otherwise.
     """
 
     how: str
@@ -138,7 +137,6 @@ class TrainingReport:
     baseline: AgainstBaseline
     blend: BlendReport | None = None
     chosen_by: str = "value"
-    insist: str = ""
 
     __repr__ = one_line
 
@@ -244,37 +242,17 @@ def report_of(trained: Trained, seed: int = 0) -> TrainingReport:
         blend=blend,
         verdict=verdict,
         chosen_by=metric if found is None else f"mean of {' and '.join(BLEND_METRICS)}",
-        insist="" if comparisons else _insist(trained.trials),
     )
 
 
 def _alone(trials: Sequence[Trial], metric: str, measured: Measured) -> str:
     """Describe one model for all queries: the result of clusters if they were tried, else its own figure."""
-    others = [one.value for number, one in _clusters_of(trials) if number > 1]
+    clusters = [(re.search(r"clusters = (\d+)", one.setting), one) for one in trials]
+    others = [one.value for found, one in clusters if found is not None and int(found[1]) > 1]
     mine = [one.value for one in trials if one.chosen]
     if others and mine:
         return f"{metric} {mine[0]:.4f}, the best model with clusters: {max(others):.4f}"
     return f"{measured.name} {measured.mean:.4f}, without a local model to compare with"
-
-
-def _insist(trials: Sequence[Trial]) -> str:
-    best = max(
-        ((number, one) for number, one in _clusters_of(trials) if number > 1),
-        key=lambda pair: pair[1].value,
-        default=None,
-    )
-    if best is None:
-        return ""
-    return (
-        "one cluster was best, so this version has no clusters and no hash tables; to insist on clusters: --set "
-        f"clustering.clusters={best[0]}"
-    )
-
-
-def _clusters_of(trials: Sequence[Trial]) -> list[tuple[int, Trial]]:
-    """Return the number of clusters of each trial that has one."""
-    found = ((re.search(r"clusters = (\d+)", one.setting), one) for one in trials)
-    return [(int(number[1]), one) for number, one in found if number is not None]
 
 
 def _warnings(held: HeldOut) -> tuple[str, ...]:

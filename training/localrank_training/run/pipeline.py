@@ -154,7 +154,12 @@ def learn_contract(queries: QuerySet, config: TrainingConfig) -> FeatureContract
         queries.lengths.tolist(),
         features=config.contract.directed(features),
         encodings=() if encoders is None else encoders.encodings(),
-        missing=config.contract.policies(queries.feature_names, queries.documents, learned),
+        missing=config.contract.policies(
+            queries.feature_names,
+            queries.documents,
+            learned,
+            looked_up=[one.name for one in features if one.table is not None],
+        ),
         constant=config.contract.constant,
         normalise=config.contract.normalise,
     )

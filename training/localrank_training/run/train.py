@@ -230,7 +230,11 @@ _MISSING = "--set contract.missing=median (or zero, constant, nan) accepts missi
 def _check_usable(queries: QuerySet, validation: QuerySet | None, config: TrainingConfig) -> None:
     """Refuse labels and missing values by their place in the input, before hours of work."""
     _check_labels_differ(queries)
-    policies = config.contract.policies(queries.feature_names, queries.documents)
+    policies = config.contract.policies(
+        queries.feature_names,
+        queries.documents,
+        looked_up=[one.name for one in queries.features if one.table is not None],
+    )
     for part in (queries, validation):
         if part is None or part.n_features != queries.n_features:
             continue

@@ -8,7 +8,7 @@ clusterings says which it accepts (`localrank.points.similarity`, `localrank.rou
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping  # noqa: TC003
+from collections.abc import Container, Mapping  # noqa: TC003
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -97,7 +97,12 @@ class ContractSettings:
         return [dataclasses.replace(one, monotone=wanted.get(one.name, 0)) for one in features]
 
     def policies(
-        self, names: Sequence[str], documents: Matrix, learned: Missing = "nan"
+        self,
+        names: Sequence[str],
+        documents: Matrix,
+        learned: Missing = "nan",
+        *,
+        looked_up: Container[str] = (),
     ) -> Missing | list[Missing]:
         """Return what a missing value becomes, for all features or for each, given the training documents.
 
@@ -105,6 +110,7 @@ class ContractSettings:
             names: of the features.
             documents: NaN is a missing value.
             learned: the policy of ``learned`` for features with missing values.
+            looked_up: features from tables, which will not have every document.
 
         Raises:
             InvalidConfiguration: a policy is for a feature that there is not.
@@ -112,7 +118,10 @@ class ContractSettings:
         if self.missing == "learned":
             lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(documents, CELLS)]
             lacked = np.flatnonzero(np.any(lacks, axis=0))
-            return [learned if position in lacked else "reject" for position in range(len(names))]
+            return [
+                learned if position in lacked or name in looked_up else "reject"
+                for position, name in enumerate(names)
+            ]
         if isinstance(self.missing, str):
             return self.missing
         for name in self.missing:

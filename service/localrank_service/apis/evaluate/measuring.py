@@ -19,7 +19,7 @@ from localrank.ranker import Stopwatch
 from localrank_service.http.aside import give_way, giving_way
 from localrank_service.http.problems import Problem
 from localrank_service.ranking.reranking import rank_plainly
-from localrank_service.wire.query import Options
+from localrank_service.wire.query import Options, with_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from localrank_service.apis.evaluate.reader import Exam, Judged
     from localrank_service.http.admission import Admission
     from localrank_service.models.live import LiveModel
+    from localrank_service.wire.query import Documents
 
 #: Seconds that the thread waits before it looks again whether live requests wait.
 _PAUSE = 5e-4
@@ -87,6 +88,12 @@ class EvaluationRun:
         }
         return answer
 
+    def _completed(self, documents: Documents) -> Documents:
+        tables = self._model.tables
+        return (
+            documents if tables is None else with_items(documents, tables.items, self._model.ranker.contract)
+        )
+
     def _judgements(self, labels: Vector, offsets: Any) -> Judgements:
         """Return what measures, or refuse the labels before anything is ranked."""
         try:
@@ -107,7 +114,7 @@ class EvaluationRun:
             self._wait(position, len(queries))
             timing = Stopwatch()
             try:
-                ranking = rank_plainly(self._model, one.documents, _PLAIN, timing).ranking
+                ranking = rank_plainly(self._model, self._completed(one.documents), _PLAIN, timing).ranking
             except Problem as problem:
                 problem.detail = (
                     f"query {one.query_id if one.query_id is not None else position}: {problem.detail}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/x-npy"
 
-#: What the query string may hold; ``feature_names`` and ``pin`` stand there once for each, ``compare`` as ``3,7``.
+#: What the query string may hold; ``feature_names``, ``ids`` and ``pin`` stand there once for each, ``compare`` as ``3,7``.
 OPTIONS = (
     "model",
     "query_id",
@@ -51,6 +51,7 @@ OPTIONS = (
     "compare",
     "contract",
     "feature_names",
+    "ids",
     "timeout_ms",
     "allow_degraded",
     "fallback_feature",
@@ -85,7 +86,7 @@ class _Header(NamedTuple):
 
 def read(body: bytes, options: Sequence[tuple[str, str]], limits: Limits) -> NpyQuery:
     """Check everything that needs no model."""
-    settings, names = _options(options)
+    settings, names, ids = _options(options)
     header = _header(body)
     if len(header.shape) != 2:
         raise Problem(
@@ -100,21 +101,31 @@ def read(body: bytes, options: Sequence[tuple[str, str]], limits: Limits) -> Npy
             f"needs {needed}",
             pointer="",
         )
-    return NpyQuery(body, header, settings, names, limits)
+    if ids is not None and len(ids) != n_docs:
+        raise Problem(422, f"{len(ids)} ids for {n_docs} documents")
+    return NpyQuery(body, header, settings, limits, names=names, ids=ids)
 
 
 class NpyQuery:
     """An array whose header was read."""
 
-    __slots__ = ("_body", "_header", "_limits", "_names", "options")
+    __slots__ = ("_body", "_header", "_ids", "_limits", "_names", "options")
 
     def __init__(
-        self, body: bytes, header: _Header, options: Options, names: tuple[str, ...] | None, limits: Limits
+        self,
+        body: bytes,
+        header: _Header,
+        options: Options,
+        limits: Limits,
+        *,
+        names: tuple[str, ...] | None,
+        ids: tuple[str, ...] | None,
     ) -> None:
         self._body = body
         self._header = header
         self._limits = limits
         self._names = names
+        self._ids = ids
         self.options = options
 
     @property
@@ -135,7 +146,7 @@ class NpyQuery:
         try:
             check_contract(self.options.contract, contract)
             names = self._names
-            gap = None if self.options.query_features is None else AbsentColumns.of(contract, names)
+            gap = AbsentColumns.of(contract, names, of_query=self.options.query_features is not None)
             if names is not None and gap is not None:
                 names = (*names, *gap.names)
             columns, extra = (None, ()) if names is None else columns_of(names, contract, limits)
@@ -162,7 +173,7 @@ class NpyQuery:
             matrix, locate = gap.filled(matrix), gap.located(_cell)
         documents = Documents(
             ordered(matrix, columns),
-            None,
+            self._ids,
             in_model_order(locate, columns),
             dict.fromkeys(extra, n_docs) if n_docs else {},
         )
@@ -226,11 +237,14 @@ def _described(header: bytes) -> tuple[str, bool, tuple[int, ...]]:
     return descr.strip("'"), members["fortran"] == "True", tuple(map(int, extents))
 
 
-def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...] | None]:
+def _options(
+    pairs: Sequence[tuple[str, str]],
+) -> tuple[Options, tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return the options, the names of the columns and the ids of the documents."""
     if not pairs:
-        return _NO_OPTIONS, None
+        return _NO_OPTIONS, None, None
     found: dict[str, str] = {}
-    listed: dict[str, list[str]] = {"feature_names": [], "pin": []}
+    listed: dict[str, list[str]] = {"feature_names": [], "ids": [], "pin": []}
     for name, text in pairs:
         if name not in OPTIONS:
             raise Problem(
@@ -254,4 +268,4 @@ def _options(pairs: Sequence[tuple[str, str]]) -> tuple[Options, tuple[str, ...]
     except Problem as problem:
         problem.pointer = None  # it stands in the query string
         raise
-    return options, tuple(listed["feature_names"]) or None
+    return options, tuple(listed["feature_names"]) or None, tuple(listed["ids"]) or None

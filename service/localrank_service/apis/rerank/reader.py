@@ -18,7 +18,7 @@ from localrank.native.texts import RUN_VALUES
 from localrank.responses import listed
 from localrank_service.apis.rerank.columns import merged, of_plain, plain_columns, read_columns
 from localrank_service.http.problems import Problem, pointer
-from localrank_service.wire.answer import results, route_members, warnings_of
+from localrank_service.wire.answer import results, route_members, table_members, warnings_of
 from localrank_service.wire.feature_texts import FORMS, Places, WrongTextError, features_of, rows_of
 from localrank_service.wire.members import (
     ANYTHING,
@@ -180,6 +180,8 @@ def encode(ranked: Ranked, timing: Stopwatch, request_id: str, most_warnings: in
         "degraded": None if ranked.degraded is None else ranked.degraded._asdict(),
         "warnings": warnings_of(ranked, most_warnings),
     }
+    if ranked.documents.generations:
+        answer |= table_members(ranked)
     if part is not None:
         answer["experiment"] = part.answer()
     if ranked.explanation is not None:
@@ -295,7 +297,8 @@ class JsonQuery:
         if self.form == "columns":
             return self._of_columns(contract)
         names = self._feature_names() if "feature_names" in self._members else None
-        gap = None if self.options.query_features is None else AbsentColumns.of(contract, names)
+        of_query = self.options.query_features is not None
+        gap = AbsentColumns.of(contract, names, of_query=of_query) if of_query or contract.looked_up else None
         if names is not None and gap is not None:
             names += gap.names
         columns, extra = (None, ()) if names is None else columns_of(names, contract, self._limits)
@@ -445,11 +448,13 @@ class JsonQuery:
             return self._of_text(document, contract, ("documents", position)), None
         if type(document) is not dict:
             refuse(f"documents[{position}]", "an object with features", document, f"/documents/{position}")
-        one = None
-        if not self.described:
+        one = document.get("id")
+        if self.described:
+            one = one if type(one) in _IDS else None
+        else:
             if not document.keys() <= _DOCUMENT:
                 _refuse_members(document, position)
-            if "id" in document and type(one := document["id"]) not in _IDS:
+            if "id" in document and type(one) not in _IDS:
                 _refuse_id(one, position, pointer("documents", position, "id"))
         if "features" in document:
             return document["features"], one

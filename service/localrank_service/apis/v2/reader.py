@@ -54,7 +54,7 @@ from localrank_service.wire.query import (
 from localrank_service.wire.text import Elements, Text, checked, count_members, outline_members, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from localrank.arrays import Array, Matrix
     from localrank.features.contract import FeatureContract
@@ -143,7 +143,7 @@ class Call:
         texts = {name: tensor for name, tensor in self._inputs.items() if name not in INPUTS}
         sent = self._inputs.get("query_features")
         gap = None
-        if texts or sent is not None:
+        if texts or sent is not None or contract.looked_up:
             gap = self._gap(contract, texts, of_query=sent is not None)
         matrix, locate = read_features(features, body, contract.n_features, self._limits, gap)
         n_docs = len(matrix)
@@ -172,7 +172,8 @@ class Call:
         for name, tensor in texts.items():
             if name not in contract.positions or contract.positions[name] not in contract.categories:
                 refuse_name(name, tensor.at.rpartition("/")[2])
-        places = {contract.positions[name] for name in texts} | ({*contract.of_query} if of_query else set())
+        places = {contract.positions[name] for name in texts} | {*contract.looked_up}
+        places |= {*contract.of_query} if of_query else set()
         names = tuple(contract.names[at] for at in sorted(places))
         return AbsentColumns(tuple(sorted(places)), contract.n_features, names) if places else None
 
@@ -273,6 +274,7 @@ def encode(
     rungs: Sequence[str] = (),
     *,
     part: Part | None = None,
+    tables: Collection[tuple[str, int]] = (),
 ) -> tuple[bytes, int | None]:
     """Return the answer, and how many bytes of it are JSON where not all are.
 
@@ -283,6 +285,7 @@ def encode(
         ids: of all documents.
         rungs: how each query was degraded, empty for one that was not; none if none was.
         part: that the request took in an experiment.
+        tables: that documents were looked up in, with their generations.
     """
     orders, start = [], 0
     for ranking in rankings:
@@ -315,6 +318,8 @@ def encode(
     parameters = {"degraded": ",".join(rungs)} if rungs else {}
     if part is not None:
         parameters |= {"experiment": part.experiment, "arm": part.arm}
+    if tables:
+        parameters["tables"] = ",".join(f"{name}@{number}" for name, number in sorted(tables))
     if parameters:
         answer["parameters"] = parameters
     answer["outputs"] = outputs

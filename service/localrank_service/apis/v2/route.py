@@ -155,6 +155,7 @@ async def infer(request: Request) -> Response:
         queries, ids = await attempt.run(call.queries, call.cost, model.ranker.contract)
         rankings: list[Ranking] = []
         rungs: list[str] = []
+        tables: set[tuple[str, int]] = set()
         answered, part = (model.name, model.version), None
         further: dict[str, float] = {}
         for documents in queries:
@@ -163,6 +164,7 @@ async def infer(request: Request) -> Response:
                 answered, part = (ranked.name, ranked.version), ranked.experiment
                 rankings.append(ranked.ranking)
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
+                tables.update(ranked.documents.generations.items())
                 continue
             # Each query is counted; what they share is counted with the first.
             with Attempt(service, "v2", request.scope, len(rankings)) as other:
@@ -170,6 +172,7 @@ async def infer(request: Request) -> Response:
                 ranked = await other.rank(model, documents, call.options)
                 rankings.append(ranked.ranking)
                 rungs.append("" if ranked.degraded is None else ranked.degraded.rung)
+                tables.update(ranked.documents.generations.items())
             for stage, elapsed in other.timing.stop().items():
                 further[stage] = further.get(stage, 0.0) + elapsed
             await asyncio.sleep(0)
@@ -183,6 +186,7 @@ async def infer(request: Request) -> Response:
             ids,
             rungs if any(rungs) else (),
             part=part,
+            tables=tables,
         )
         own = attempt.timing.stop()
         milliseconds = {stage: round(elapsed + further.get(stage, 0.0), 4) for stage, elapsed in own.items()}
