@@ -315,7 +315,7 @@ class FeatureContract:
         """
         is_matrix = type(documents) is np.ndarray and documents.dtype == np.float32 and documents.ndim == 2
         lacking = {*(self.of_query if of_query else ()), *(self.looked_up if looked_up else ())}
-        if is_matrix and not lacking:
+        if is_matrix and (not lacking or _width_of(documents, None) == self.n_features):
             return np.ascontiguousarray(documents), ()
         columns = columns_of(documents)
         names = None if columns is None else names_of(columns)
