@@ -207,7 +207,7 @@ async def test_anything_else_is_refused_and_says_why(case: str, client: httpx.As
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        ({"ids": "a,b"}, 422, "unknown option 'ids'"),
+        ({"documents": "a,b"}, 422, "unknown option 'documents'"),
         ({"top_n": "0"}, 422, "at least 1, found 0"),
         ({"top_n": "-1"}, 422, "at least 1"),
         ({"top_n": ""}, 422, "at least 1"),
