@@ -315,6 +315,7 @@ class Admission:
             "ranking": RANKER.requests,
             "changing": self.changing,
         }
+        self._shown[0] = self.documents
         for state, count in states.items():
             self._states.set(count, state)
 
@@ -350,12 +351,8 @@ class Admission:
             self._aside[lane].learn(units * lane.pace)
 
     def hold(self, documents: int) -> None:
-        """Count documents in flight."""
+        """Count more documents in flight; raise a `Problem` if these are too many beside those of others."""
         self.documents += documents
-        self._shown[0] = self.documents
-
-    def check_documents(self) -> None:
-        """Raise a `Problem` if the documents of a decoded request are too many beside those of others."""
         if self.documents > self._most_documents and self.working > 1:
             pressure = self._pressure
             wait = self.waiting * pressure.mean
@@ -453,17 +450,19 @@ class Claim:
     def arrive(self) -> None:
         """Take notice that the body is complete."""
         if self.state == _ARRIVES:
+            admission = self._admission
             self.state = _WAITS
-            self.arrived = self._admission.clock()
-            self._admission.working += 1
-            self._admission.waiting += 1
-            self._admission.hold(self._documents)
+            self.arrived = admission.clock()
+            admission.working += 1
+            admission.waiting += 1
+            admission.documents += self._documents
 
     def begin(self) -> bool:
         """Take the turn if nobody has it."""
-        if self._admission.taken:
+        admission = self._admission
+        if admission.taken:
             return False
-        self._admission.grant(self, self._admission.clock())
+        admission.grant(self, admission.clock())
         return True
 
     async def turn(self) -> None:
@@ -477,12 +476,12 @@ class Claim:
 
     def hold(self, documents: int) -> None:
         """Count the documents of a decoded request instead of the usual number."""
-        first = not self._counted
-        self._counted += documents
-        self._admission.hold(self._counted - self._documents)
-        self._documents = self._counted
-        if first:
-            self._admission.check_documents()
+        before, self._counted = self._counted, self._counted + documents
+        more, self._documents = self._counted - self._documents, self._counted
+        if before:
+            self._admission.documents += more
+        else:
+            self._admission.hold(more)
 
     def use(self, lane: Lane, units: float) -> None:
         """Take note of work aside, or raise a `Problem` if it would wait too long.
@@ -513,7 +512,7 @@ class Claim:
             admission = self._admission
             admission.waiting -= state == _WAITS
             admission.working -= 1
-            admission.hold(-self._documents)
+            admission.documents -= self._documents
             if self._counted or self._used:
                 admission.learn(self._kind, self._counted, self._used)
 
@@ -720,6 +719,12 @@ class Connections:
             connection.since = self._clock()
             place[connection] = None
 
+    def rest(self, connection: Connection, ahead: int) -> None:
+        """Wait for the next request, of which so many bytes were sent ahead."""
+        self.wait(connection, self.idle)
+        self.held += ahead - connection.held
+        connection.held = ahead
+
     def end(self, connection: Connection) -> None:
         """Wait for the client to close its side."""
         if connection.entered:
@@ -761,18 +766,19 @@ class Connections:
 
     def turn_is_over(self) -> bool:
         """Tell whether connections have read for long enough in this turn of the event loop."""
-        self._begin_turn()
+        if not self._reading:
+            self._begin_turn()
         return self._reading <= self._clock()
 
     def put_off(self, connection: Connection) -> None:
         """Let a connection read on in a later turn of the event loop."""
         self._later.append(connection)
-        self._begin_turn()
+        if not self._reading:
+            self._begin_turn()
 
     def _begin_turn(self) -> None:
-        if not self._reading:
-            self._reading = self._clock() + _READING
-            asyncio.get_running_loop().call_soon(self._read_on)
+        self._reading = self._clock() + _READING
+        asyncio.get_running_loop().call_soon(self._read_on)
 
     def _read_on(self) -> None:
         """Let connections read that were put off, the first ones first."""

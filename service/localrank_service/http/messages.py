@@ -78,7 +78,7 @@ _STATUS_LINES = {
 
 def head_of(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return the head of an answer; a line break within a header is an error of ours (header injection)."""
-    lines = [_STATUS_LINES[status], *[name + b": " + value for name, value in headers], b"", b""]
+    lines = [_STATUS_LINES[status], *map(b": ".join, headers), b"", b""]
     head = b"\r\n".join(lines)
     breaks = len(lines) - 1
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:

@@ -343,8 +343,7 @@ class Http(asyncio.BufferedProtocol):
     def _rest(self) -> None:
         """Wait for the next request, or begin with the one that was sent ahead."""
         self._phase = _Phase.HEAD
-        self._connections.wait(self, self._connections.idle)
-        self._connections.hold(self, len(self._ahead))
+        self._connections.rest(self, len(self._ahead))
         if self._ahead:
             self._connections.put_off(self)
         elif self._connections.spare:
@@ -451,11 +450,10 @@ class Http(asyncio.BufferedProtocol):
         scope = {**self._scope, "state": self._app_state.copy()}
         head.locate(scope)
         self._exchange = exchange = Exchange(self, scope, claim, keeps=head.keeps, waits=head.waits)
+        self._phase = _Phase.BODY
+        self._chunks = Chunks() if head.length is None else None
         if head.length == 0:
-            self._end_body(exchange, b"")
-        else:
-            self._phase = _Phase.BODY
-            self._chunks = Chunks() if head.length is None else None
+            self._read_body(memoryview(b""))
         task = self._loop.create_task(exchange.run(self._app))
         self.server_state.tasks.add(task)
         task.add_done_callback(self.server_state.tasks.discard)
@@ -473,19 +471,15 @@ class Http(asyncio.BufferedProtocol):
             complete = self._chunks.complete
         self.arrived += used
         if complete:
-            self._end_body(exchange, part)
-        elif part:
-            exchange.put(part)
-            if exchange.full:
+            self._phase = _Phase.AHEAD
+            self._connections.wait(self, None)
+            if exchange.claim is not None:
+                exchange.claim.arrive()
+        if part or complete:
+            exchange.put(part, last=complete)
+            if exchange.full and not complete:
                 self._pause(paused=True)
         return used
-
-    def _end_body(self, exchange: Exchange, part: bytes) -> None:
-        self._phase = _Phase.AHEAD
-        self._connections.wait(self, None)
-        if exchange.claim is not None:
-            exchange.claim.arrive()
-        exchange.put(part, last=True)
 
     def _skip(self, data: memoryview) -> int:
         """Read and drop a body that is not needed."""

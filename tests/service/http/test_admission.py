@@ -580,6 +580,7 @@ def test_what_is_refused_is_counted_by_its_reason() -> None:
         with pytest.raises(Problem):
             arrived(lists).use(READER, 1.0)
     assert (1.0, 1.0, 1.0) == tuple(refused.of(reason)[0] for reason in ("requests", "queue", "documents"))
+    lists.show()
     assert 16.0 == meters.documents_in_flight.of()[0]
 
 
