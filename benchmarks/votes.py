@@ -2,7 +2,7 @@
 
     LOCALRANK_DATA=… python -m benchmarks.votes [--sets OHSUMED MQ2008] [--clusters 5]
 
-*Votes alone* is Figure 3 of the LocalRank paper to the letter: the query with most votes answers. *Compared* is what
+*Votes alone* is Figure 3 of the LocalRank paper to the letter (`[routing] rerank = 0`): the query with most votes answers. *Compared* is what
 training ships: the candidates with most votes are compared exactly, and an exemplar of every cluster with them. Tables are
 looked up however few training queries there are; test queries of all folds are counted together, once for each of three
 seeds of the planes. Both are given with the planes and tables that training ships, and with those of the other columns.
@@ -59,7 +59,7 @@ def agreement(name: str, clusters: int, tables: int, planes: int | str) -> tuple
             router = plan.router
             assert isinstance(router, LshRouter)
             exact = router.knowing(router.points, router.clusters)
-            votes = replace(router, rerank=1, exemplars=())
+            votes = replace(router, rerank=0)
             for cloud in Clouds(test, clouds.contract):
                 point = plan.representation.of(cloud)
                 if point.known:

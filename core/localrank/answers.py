@@ -94,7 +94,7 @@ class RouteSchema:
     """How the query found its scorer.
 
     Attributes:
-        strategy: of the model's router.
+        strategy: the router's name, or ``exact`` if a router with hash tables has compared all training queries.
         cluster: whose scorer it was; ``None`` is the global one.
         similarity: to the nearest training query, or what else the router compares clusters by.
         margin: lead of the best cluster over the second.

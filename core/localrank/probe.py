@@ -148,8 +148,9 @@ def _is_firm(route: Route) -> bool:
     return route.cluster is None or route.margin is None or route.margin > MARGIN
 
 
-def _goal(route: Route) -> tuple[str, int | None, str | None]:
-    return route.strategy, route.cluster, route.fallback
+def _goal(route: Route) -> tuple[int | None, str | None]:
+    """Where a route must lead. By tables or by an exact scan: that is a matter of speed."""
+    return route.cluster, route.fallback
 
 
 def _words(route: Route) -> str:

@@ -27,6 +27,7 @@ from localrank.routing.search import (
     NumpySearch,
     automatic_planes,
     draw_planes,
+    hash_bits,
 )
 
 from .clouds import clustered, scattered
@@ -193,6 +194,36 @@ def test_the_shipped_parameters_agree_with_the_exact_scan(spread: float) -> None
     assert agreement >= 0.95
 
 
+@pytest.mark.parametrize("exemplars", [(), (0, 9)])
+def test_most_votes_answer_as_published(
+    exemplars: tuple[int, ...], known: tuple[Signatures, np.ndarray], asked: Signatures
+) -> None:
+    """Figure 3, line 17, with the votes counted by sets: tables in which u or -u shares the bucket, the better of both."""
+    signatures, clusters = known
+    tables = HyperplaneTables.build(signatures, draw_planes(signatures.directions.shape[2], 8, 5, 1))
+    router = LshRouter(signatures, clusters, tables, rerank=0, cap=0, exemplars=exemplars)
+    sides = hash_bits(signatures.directions, tables.planes)  # [n, P, m, h]
+    ours = hash_bits(asked.directions, tables.planes)
+
+    for query in range(len(asked)):
+        same = (sides == ours[query]).all(axis=-1).sum(axis=-1)  # [n, P]
+        opposite = (sides != ours[query]).all(axis=-1).sum(axis=-1)
+        votes = np.maximum(same, opposite).sum(axis=-1)
+        winner = int(np.argmax(votes))
+        assert votes[winner] > 0
+
+        route = router.route(asked.of(query))
+
+        assert ("lsh", clusters[winner], 1, None) == (
+            route.strategy,
+            route.cluster,
+            route.candidates,
+            route.margin,
+        )
+        expected = one_to_many(asked.of(query), signatures)[winner]
+        assert route.similarity == pytest.approx(expected, abs=1e-6)
+
+
 def test_what_is_compared_is_bounded(known: tuple[Signatures, np.ndarray], asked: Signatures) -> None:
     router = lsh(*known, rerank=7, exemplars=(0, 9))
 
@@ -207,7 +238,7 @@ def test_small_training_sets_are_compared_as_a_whole(
 
     assert 400 == scanned.route(asked.of(0)).candidates
     assert 64 == looked_up.route(asked.of(0)).candidates
-    assert "lsh" == scanned.route(asked.of(0)).strategy
+    assert ["exact", "lsh"] == [one.route(asked.of(0)).strategy for one in (scanned, looked_up)]
 
 
 def test_exemplars_give_a_margin_where_all_candidates_are_of_one_cluster() -> None:
@@ -256,6 +287,7 @@ def test_an_empty_look_up_has_a_defined_answer(exemplars: tuple[int, ...], candi
 
     assert 0 == len(router.tables.votes(query)[0])
     assert ("no_candidates", candidates) == (route.fallback, route.candidates)
+    assert ("lsh" if exemplars else "exact") == route.strategy
     assert route.cluster in (exemplars or range(10))
 
 
@@ -322,7 +354,7 @@ def test_routers_work_on_read_only_maps(
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"rerank": 0}, "rerank"),
+        ({"rerank": -1}, "rerank"),
         ({"cap": -1}, "cap"),
         ({"probes": -1}, "probes"),
         ({"exemplars": (400,)}, "exemplars among 400"),

@@ -146,7 +146,7 @@ def test_the_answer_tells_route_stages_and_version(client: httpx.Client, parts: 
     response = client.post("/v1/rerank", json={"model": "web", "features": documents.tolist()})
 
     answer = response.json()
-    assert ("web", 1, "lsh") == (answer["model"], answer["version"], answer["route"]["strategy"])
+    assert ("web", 1, "exact") == (answer["model"], answer["version"], answer["route"]["strategy"])
     stages = ["decode", "sign", "route", "score", "order", "encode", "total"]
     assert stages == list(answer["timings_ms"])
     assert stages == [entry.split(";")[0].strip() for entry in response.headers["server-timing"].split(",")]

@@ -11,7 +11,8 @@ class Route(NamedTuple):
     A tuple, because one is made for every request and a frozen dataclass takes four times as long.
 
     Attributes:
-        strategy: the router's name.
+        strategy: what was done: the router's name, but ``exact`` if hash tables were not used because it is faster to compare
+            all training queries, or because they had no candidate.
         cluster: whose scorer answers; ``None`` is the global scorer.
         similarity: to the most similar training query that was compared; or what else the router compares clusters by,
             such as their probability.

@@ -147,13 +147,15 @@ class LshRouter(AmongQueries):
     """Look candidates up in hash tables (Figure 3) and compare the best of them exactly.
 
     What is compared is bounded: ``cap`` entries of each bucket vote, the ``rerank`` candidates with most votes and
-    the clusters' exemplars are compared. So the time of a request does not grow with the training queries.
+    the clusters' exemplars are compared. So the time of a request does not grow with the training queries. If all training
+    queries were compared instead, the route says `ExactRouter`'s strategy.
 
     Attributes:
         points: signatures of the training queries.
         clusters, similarity: as for `ExactRouter`.
         tables: where the candidates are found.
-        rerank: how many candidates with most votes are compared.
+        rerank: how many candidates with most votes are compared. 0 is the rule of Figure 3, line 17: the candidate with most
+            votes answers, nothing is ahead of it, and the tables are used however few training queries there are.
         cap: how many entries of a bucket vote; 0 is all of them.
         probes: how many neighbouring buckets are looked at beside each bucket.
         exact_below: with fewer training queries than this all of them are compared; ``None`` is where that is faster.
@@ -183,12 +185,10 @@ class LshRouter(AmongQueries):
             raise InvalidConfiguration(
                 f"routing: hash tables hold signatures, found {type(self.points).__name__}"
             )
-        for name, least in (("rerank", 1), ("cap", 0), ("probes", 0), ("exact_below", 0)):
-            if name == "exact_below" and self.exact_below is None:
-                continue
-            if not least <= getattr(self, name) <= _LARGEST:
+        for name in ("rerank", "cap", "probes", "exact_below"):
+            if not 0 <= (getattr(self, name) or 0) <= _LARGEST:
                 raise InvalidConfiguration(
-                    f"routing: expected {name} from {least} to {_LARGEST}, found {getattr(self, name)}"
+                    f"routing: expected {name} from 0 to {_LARGEST}, found {getattr(self, name)}"
                 )
         n_queries = len(self.points)
         if any(not 0 <= exemplar < n_queries for exemplar in self.exemplars):
@@ -201,14 +201,14 @@ class LshRouter(AmongQueries):
             return Route(self.strategy, None, fallback=NO_SIGNATURE, local=False)
         signature = cast("Signature", point)
         if self._compares_all:
-            return Route(self.strategy, *self._search.among_all(signature), len(self.points))
+            return Route(ExactRouter.strategy, *self._search.among_all(signature), len(self.points))
         compared = self._candidates(signature)
         fallback = None if len(compared) else NO_CANDIDATES
-        if self.exemplars:
+        if self.exemplars and (self.rerank or fallback):
             compared = self._with_exemplars(compared)
         elif fallback:
             found = self._search.among_all(signature)
-            return Route(self.strategy, *found, len(self.points), fallback)
+            return Route(ExactRouter.strategy, *found, len(self.points), fallback)
         return Route(self.strategy, *self._search.among(signature, compared), len(compared), fallback)
 
     def _more(self, points: Points, clusters: Indices, seed: int) -> dict[str, Any]:  # noqa: ARG002
@@ -225,7 +225,8 @@ class LshRouter(AmongQueries):
         return self._search.among(signature, others).cluster if len(others) else None
 
     def _candidates(self, signature: Signature) -> Indices:
-        return self.tables.candidates(signature, self._ranks, self.rerank, cap=self.cap, probes=self.probes)
+        most = self.rerank or 1
+        return self.tables.candidates(signature, self._ranks, most, cap=self.cap, probes=self.probes)
 
     def _with_exemplars(self, candidates: Indices) -> Indices:
         """Add the exemplars that are not among the candidates, so that each training query is compared and counted once."""
@@ -235,6 +236,8 @@ class LshRouter(AmongQueries):
 
     @cached_property
     def _compares_all(self) -> bool:
+        if not self.rerank and self.exact_below is None:
+            return False
         n_queries, n_components, n_features = self.points.directions.shape
         below = exact_below(n_components, n_features) if self.exact_below is None else self.exact_below
         return bool(n_queries < below)

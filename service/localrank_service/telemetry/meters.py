@@ -132,9 +132,9 @@ class Meters:
         )
         self.routes = table.counter(
             "localrank_routes_total",
-            "Rerank requests by the cluster whose scorer answered, and the reason if the routing strategy "
-            "did not choose it.",
-            ("model", "version", "cluster", "fallback"),
+            "Rerank requests by the cluster whose scorer answered, the reason if the routing strategy "
+            "did not choose it, and the strategy that was used.",
+            ("model", "version", "cluster", "fallback", "strategy"),
         )
         self.degraded = table.counter(
             "localrank_degraded_total",
@@ -473,7 +473,8 @@ class Meters:
             return
         self.documents.of(name).observe(len(ranking.order))
         route = ranking.route
-        self.routes.of(name, version, _label(route.cluster), route.fallback or "")[0] += 1.0
+        cluster = _label(route.cluster)
+        self.routes.of(name, version, cluster, route.fallback or "", route.strategy)[0] += 1.0
         if route.margin is not None:
             self.margin.of(name).observe(route.margin)
         for feature, count in ranking.imputed.items():

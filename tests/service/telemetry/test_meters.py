@@ -101,8 +101,10 @@ async def test_routes_are_counted_by_cluster(
 
     clusters = [tiny_ranker.rank(query).route.cluster for query in queries]
     for cluster in range(3):
-        assert clusters.count(cluster) == found["localrank_routes_total", str(cluster), "", "tiny", "3"]
-    assert 1 == found["localrank_routes_total", "global", "no_signature", "tiny", "3"]
+        assert (
+            clusters.count(cluster) == found["localrank_routes_total", str(cluster), "", "tiny", "exact", "3"]
+        )
+    assert 1 == found["localrank_routes_total", "global", "no_signature", "tiny", "exact", "3"]
     assert len(queries) == found["localrank_route_margin_count", "tiny"]
 
 
@@ -226,7 +228,7 @@ def test_clusters_have_series_up_to_a_number(tiny_ranker: Ranker, queries: list[
     found = shown(meters, "localrank_routes_total", "cluster")
 
     assert {*map(str, range(64)), "other"} == found
-    assert 784 - 64 == meters.routes.of("tiny", 1, "other", "")[0]
+    assert 784 - 64 == meters.routes.of("tiny", 1, "other", "", ranking.route.strategy)[0]
 
 
 async def test_drift_is_the_distance_between_the_shares_of_traffic_and_training(
@@ -259,6 +261,9 @@ def test_clusters_beyond_the_first_share_the_label_other() -> None:
 
         def sizes(self) -> list[int]:
             return [1] * 80
+
+        def kinds(self) -> list[int]:
+            return []
 
     meters = Meters()
 
@@ -341,6 +346,9 @@ class Trained:
 
     def sizes(self) -> list[int]:
         return self._sizes
+
+    def kinds(self) -> list[int]:
+        return []
 
 
 @pytest.mark.parametrize(
@@ -570,7 +578,8 @@ def test_one_ranking_is_counted_everywhere(tiny_ranker: Ranker, queries: list[Ma
     assert {("rerank", "tiny"): 1, ("cohere", "tiny"): 1} == cells("duration")
     assert {(stage,): 2 for stage in STAGES if stage != "total"} == cells("stage")
     assert {("tiny",): 2} == cells("documents")
-    assert {("tiny", "1", cluster, ""): 1, ("tiny", "1", "global", "low_margin"): 1} == cells("routes")
+    exact = {("tiny", "1", cluster, "", "exact"): 1, ("tiny", "1", "global", "low_margin", "exact"): 1}
+    assert exact == cells("routes")
     assert {("tiny",): 1} == cells("margin")
     assert {("tiny",): 7} == cells("out_of_range")
     assert {("tiny", "1"): clock.time()} == cells("last")

@@ -395,7 +395,10 @@ class RoutingSettings:
     cap: int = setting(64, low=0, meaning="largest number of entries of a bucket that vote; 0 is all of them")
     probes: int = setting(0, low=0, meaning="number of neighbouring buckets that also vote")
     rerank: int = setting(
-        256, low=1, meaning="number of candidates with most votes that are compared exactly"
+        256,
+        low=0,
+        meaning="number of candidates with most votes that are compared exactly; with 0 nothing is compared, and the cluster of "
+        "the candidate with most votes answers, as published (Figure 3)",
     )
     exact_below: int | Literal["auto"] = setting(
         "auto",
