@@ -165,22 +165,22 @@ class HitReader:
             WrongHitError: a source is of another form, or two of them hold the same feature.
         """
         values: dict[str, Any] = {}
-        place_of: dict[str, str] = {}
+        parts: list[tuple[str, Mapping[str, Any]]] = []
         is_partial = has_log = False
         for source in self.sources:
             part = _SOURCES[source](self, hit, at)
             if part is None:
                 continue
             steps, found = part
-            if twice := values.keys() & found.keys():
+            if parts and (twice := values.keys() & found.keys()):
                 name = min(twice)
                 raise WrongHitError(
-                    f"{at}: feature {name!r} stands in {place_of[name]} and in {source}; leave one of them out with "
+                    f"{at}: feature {name!r} stands in {_first(name, parts)} and in {source}; leave one of them out with "
                     "sources=…",
                     *steps,
                 )
             values.update(found)
-            place_of |= dict.fromkeys(found, source)
+            parts.append((source, found))
             if source in _PARTIAL:
                 # Fields without features say nothing of features that are absent.
                 is_partial |= source == _MATCHED or bool(found)
@@ -189,10 +189,15 @@ class HitReader:
         if (score := self.score_feature) is not None:
             if score in values:
                 raise WrongHitError(
-                    f"{at}: feature {score!r} stands in {place_of[score]}, and score_feature says that it is the score"
+                    f"{at}: feature {score!r} stands in {_first(score, parts)}, and score_feature says that it is the score"
                 )
             values[score] = hit.get(self.engine.score)
         return HitFeatures(values, is_partial) if values or is_partial or has_log else None
+
+
+def _first(name: str, parts: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the source that holds a feature."""
+    return next(source for source, found in parts if name in found)
 
 
 def features_of_entry(entry: Sequence[Any], at: str, *steps: str) -> dict[str, Any]:
