@@ -315,20 +315,29 @@ async def test_what_is_wrong_is_said_with_its_place(
 PAGE = (Path(__file__).parents[3] / "docs" / "use" / "search-engines.md").read_text()
 
 
-async def test_the_connector_s_request_is_answered_as_opensearch_reads_it(client: httpx.AsyncClient) -> None:
-    """The pre-process function of the page puts each document's text where a list of features stands."""
+async def test_the_connector_s_request_is_answered_as_opensearch_reads_it(
+    client: httpx.AsyncClient, tiny_ranker: Ranker
+) -> None:
+    """OpenSearch's own pre-process function for Cohere fills in query, documents and top_n; documents are texts."""
     blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)]
     [connector] = [block for block in blocks if "actions" in block]
-    texts = ["[1.0, 2.0, 3.0, 4.0]", "[10.0, 2.0, 3.0, 4.0]"]
-    documents = "[" + ",".join(f'{{"features":{text}}}' for text in texts) + "]"
-    body = connector["actions"][0]["request_body"]
-    body = body.replace("${parameters.model}", "tiny").replace("${parameters.documents}", documents)
+    [action] = connector["actions"]
+    rows = [[1.0, 2.0, 3.0, 4.0], [10.0, 2.0, 3.0, 4.0]]
+    logged = ", ".join(f"{{name={name}, value={value}}}" for name, value in zip(NAMES, rows[1], strict=True))
+    body = action["request_body"]
+    for name, value in {
+        "model": "tiny",
+        "query": "rambo",
+        "top_n": "2",
+        "documents": json.dumps([json.dumps(rows[0]), f"{{features=[{logged}]}}"]),
+    }.items():
+        body = body.replace(f"${{parameters.{name}}}", value)
 
     response = await client.post("/v2/rerank", content=body, headers={"content-type": "application/json"})
 
-    assert "'{\"features\":' + params.text_docs[i] + '}'" in connector["actions"][0]["pre_process_function"]
-    assert {0, 1} == {result["index"] for result in response.json()["results"]}
-    assert all(0 < result["relevance_score"] <= 1 for result in response.json()["results"])
+    assert "connector.pre_process.cohere.rerank" == action["pre_process_function"]
+    found = {result["index"]: result["relevance_score"] for result in response.json()["results"]}
+    assert dict(enumerate(tiny_ranker.rank(np.array(rows, np.float32)).scores.tolist())) == found
 
 
 @pytest.fixture
