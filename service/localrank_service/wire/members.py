@@ -229,7 +229,8 @@ SHARED = {
         ),
         Member(
             "answer",
-            one_of(ANSWERS),
+            # Without a title, generated clients would call it as the type of the answer.
+            one_of(ANSWERS)._replace(schema={"title": "AnswerForm", "enum": list(ANSWERS)}),
             "`scores` answers `scores`, one for each document in the order of the request, instead of `results`. Boosts are in "
             "them; `pin`, `offset` and `top_n` are refused then.",
         ),
