@@ -377,6 +377,11 @@ class _InputReading:
         return self._asked if self._asked is not None else MAX_FEATURES
 
     def _text(self, source: Source, advance: Callable[[int], None]) -> Iterator[Batch]:
+        if self._columns.items:
+            raise InvalidData(
+                f"{source.path}: expected a table (CSV, JSON lines, Parquet, Arrow) with the column {self._columns.qid!r} and "
+                "features, found text without columns"
+            )
         for option, column in (("--weight", self._columns.weight), ("--position", self._columns.position)):
             if column is not None:
                 raise InvalidData(
