@@ -100,8 +100,9 @@ int main(int count, char **given)
         int64_t *totals = malloc(3 * sizeof *totals);
         uint8_t *outline = malloc((size_t)n_outline + !n_outline), *name = malloc(8);
         memcpy(name, "features", 8);
-        const int64_t found = localrank_lift_numbers(text, length, name, 8, powers, values, n_values, spans, n_spans,
-                                                     outline, n_outline, totals);
+        const int64_t name_length = draw(2) ? 8 : 0; /* of none: members of all names */
+        const int64_t found = localrank_lift_numbers(text, length, name, name_length, powers, values, n_values, spans,
+                                                     n_spans, outline, n_outline, totals);
         if (found < -1 || found > n_spans || (found >= 0 && (totals[0] > n_values || totals[1] > n_outline)))
             return 3;
         lifted += found > 0;

@@ -205,6 +205,25 @@ async def with_client_in_batch(client: httpx.AsyncClient, documents: Matrix) -> 
         return of_client(answer)
 
 
+async def cohere_texts(client: httpx.AsyncClient, documents: Matrix) -> Answer:
+    body = {"model": "tiny", "documents": [json.dumps(row) for row in cells(documents)]}
+    answer = (await client.post("/v2/rerank", json=body)).json()
+    return of_results(answer, answer["meta"]["localrank"]["route"])
+
+
+def lines(documents: Matrix) -> dict[str, Any]:
+    return {
+        "documents": [
+            "\n".join(f"{name}: {value}" for name, value in zip(NAMES, row, strict=True))
+            for row in cells(documents)
+        ]
+    }
+
+
+def columns(documents: Matrix) -> dict[str, Any]:
+    return {"columns": dict(zip(NAMES, cells(documents.T), strict=True))}
+
+
 def rows(documents: Matrix) -> dict[str, Any]:
     return {"documents": [{"id": i, "features": row} for i, row in enumerate(cells(documents))]}
 
@@ -222,6 +241,8 @@ WIRES: dict[str, Any] = {
     "JSON rows": as_json(rows),
     "JSON named": as_json(named),
     "JSON reordered": as_json(reordered),
+    "JSON columns by name": as_json(columns),
+    "JSON lines": as_json(lines),
     "gzip": compressed("gzip", gzip.compress),
     "deflate": compressed("deflate", zlib.compress),
     "zstd": compressed("zstd", zstd.compress),
@@ -231,6 +252,7 @@ WIRES: dict[str, Any] = {
     "npy by columns": as_npy("<f4", "F"),
     "batch": in_batch,
     "Cohere": as_cohere,
+    "Cohere texts": cohere_texts,
     "V2 JSON": v2_json,
     "V2 binary": v2_binary("<f4", "FP32"),
     "V2 binary double": v2_binary("<f8", "FP64"),
