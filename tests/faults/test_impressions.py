@@ -59,7 +59,7 @@ def test_workers_killed_under_load_leave_whole_records(models_dir: Path, body: b
     assert len(set(shown) & answered) > 0.5 * len(answered)
     assert (0, []) == (logged.damaged, logged.foreign)
     assert len(logged.files) >= 3
-    assert 1 == len(logged.names)
+    assert 1 == len(logged.features)
 
 
 def test_a_full_disk_loses_records_and_no_answer(models_dir: Path, body: bytes) -> None:
