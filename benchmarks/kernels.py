@@ -25,6 +25,7 @@ from benchmarks.signature import cloud
 from localrank.commands.output import print_table
 from localrank.features import principal, scaling
 from localrank.native import library
+from localrank.native.documents import Range
 from localrank.points.signature import Signatures
 from localrank.routing.search import CompiledSearch, HyperplaneTables, NumpySearch
 
@@ -71,14 +72,14 @@ def timed(run: Callable[[], object]) -> list[float]:
 
 def of_documents(documents: Matrix) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what is done with one query's documents, by kernel."""
-    least, most = documents.min(axis=0) + 0.01, documents.max(axis=0) - 0.01
+    known = Range(documents.min(axis=0) + 0.01, documents.max(axis=0) - 0.01)
     centred = principal._centred_in_single(documents)[0]  # noqa: SLF001
     scatter = principal._smaller_scatter(centred)  # noqa: SLF001
     yield "documents.c: to 0 … 1", lambda: scaling.within_query(documents, standard=False)
     yield "documents.c: to mean 0, deviation 1", lambda: scaling.within_query(documents, standard=True)
     scale = np.ones(documents.shape[1])
     yield "documents.c: distance to the largest value", lambda: scaling.behind_best(documents, scale)
-    yield "documents.c: out of range", lambda: scaling.count_out_of_range(documents, least, most)
+    yield "documents.c: out of range", lambda: scaling.count_out_of_range(documents, known)
     yield "percentiles.c: mid-rank percentiles", lambda: scaling.percentiles(documents)
     yield "eigen.c: six eigenpairs", lambda: principal._top_eigenpairs(scatter, 6)  # noqa: SLF001
     yield "all of a signature", lambda: principal.principal_directions(documents, 5)

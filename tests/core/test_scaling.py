@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from localrank.features import scaling
+from localrank.native.documents import Range
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 
@@ -146,5 +147,5 @@ def test_values_at_the_ends_of_a_range_are_within_it_and_missing_ones_are_not_co
     inside = np.array([[-1, 0], [1, 0], [math.nan, math.nan]], np.float32)
     beyond = np.nextafter(inside, np.array([[-2, 1], [2, -1], [0, 0]], np.float32))
 
-    assert 0 == scaling.count_out_of_range(inside, least, most)
-    assert 4 == scaling.count_out_of_range(beyond, least, most)
+    assert 0 == scaling.count_out_of_range(inside, Range(least, most))
+    assert 4 == scaling.count_out_of_range(beyond, Range(least, most))

@@ -164,7 +164,7 @@ def _inference(data: bytes) -> None:
 
 
 def _array(data: bytes) -> None:
-    options = [("model", "web"), ("feature_names", "age")] if data[-1:] == b"\x01" else []
+    options = b"model=web&feature_names=age" if data[-1:] == b"\x01" else b""
 
     def run() -> Any:
         return _documents(npy.read(data, options, LIMITS))

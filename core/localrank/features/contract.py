@@ -25,6 +25,7 @@ from localrank.features.columns import column_quantiles, forget, mean_and_deviat
 from localrank.features.feature import MISSING, TABLE_NAME, Feature, Missing, is_absent, special
 from localrank.features.scaling import all_finite, count_out_of_range, rescaled, within_query
 from localrank.frames import columns_of, matrix, names_of
+from localrank.native.documents import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -475,7 +476,7 @@ class FeatureContract:
 
     def out_of_range(self, documents: Matrix) -> int:
         """Count the values out of the training range."""
-        return count_out_of_range(documents, *self._range)
+        return count_out_of_range(documents, self._range)
 
     def outside(self, documents: Matrix) -> float:
         r"""Return how far documents without missing values lie outside the bulk of the training values, from 0 to 1.
@@ -494,12 +495,12 @@ class FeatureContract:
         return float(np.clip(beyond / spread, 0.0, 1.0).mean())
 
     @cached_property
-    def _range(self) -> tuple[Matrix, Matrix]:
+    def _range(self) -> Range:
         """The least and the greatest value of each feature; of a category the codes of values that training knew."""
         least, most = (self.quantiles[at, : self.n_features].copy() for at in (0, -1))
         for at in self.categories:
             least[at], most[at] = 0.0, self.features[at].unseen - 1
-        return least, most
+        return Range(least, most)
 
     @cached_property
     def _absent(self) -> Matrix:

@@ -53,13 +53,13 @@ def principal_directions(documents: Matrix, most: int) -> tuple[Vector, Matrix]:
     Returns:
         variances ``[rank]`` in decreasing order and unit directions ``[rank, n_features]``.
     """
-    variances, directions, _ = _principal(documents, most)
+    variances, directions, _ = principal(documents, most)
     return variances, directions
 
 
 def principal_shares(documents: Matrix, most: int) -> Vector:
     """Return the share of a cloud's whole variance along each of its leading directions, ``[rank]``, at most ``most``."""
-    variances, _, whole = _principal(documents, most)
+    variances, _, whole = principal(documents, most)
     return variances / whole if len(variances) else variances
 
 
@@ -76,8 +76,8 @@ def principal_variances(documents: Matrix) -> Vector:
     return np.asarray(values[real] * (extent * extent / (n_docs - 1)), np.float64)
 
 
-def _principal(documents: Matrix, most: int) -> tuple[Vector, Matrix, float]:
-    """Return the leading variances and directions, and the whole variance of the cloud."""
+def principal(documents: Matrix, most: int) -> tuple[Vector, Matrix, float]:
+    """Return what `principal_directions` does, and the whole variance of the cloud."""
     n_docs, n_features = documents.shape
     wanted = min(most, n_docs - 1, n_features)
     if wanted < 1:

@@ -159,7 +159,9 @@ def rescaled(documents: Matrix, shift: Matrix | Vector, scale: Vector, *, bounde
     return np.clip(wide, -_FLOAT32_MAX, _FLOAT32_MAX, out=wide).astype(np.float32)
 
 
-def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int:
-    """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
-    count = native.count_out_of_range(documents, least, most)
-    return int(np.count_nonzero((documents < least) | (documents > most))) if count is None else count
+def count_out_of_range(documents: Matrix, known: native.Range) -> int:
+    """Count the values below the least or above the greatest known one of their feature; a missing one is neither."""
+    count = known.count_outside(documents)
+    if count is None:
+        return int(np.count_nonzero((documents < known.least) | (documents > known.most)))
+    return count

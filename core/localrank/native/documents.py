@@ -101,18 +101,25 @@ def behind_best(documents: Matrix, scale: Vector, rounding: float) -> Matrix | N
     return found if outcome == DONE else None
 
 
-def count_out_of_range(documents: Matrix, least: Matrix, most: Matrix) -> int | None:
-    """Count the values below ``least`` or above ``most`` of their feature; a missing one is neither."""
-    n_docs, n_features = documents.shape
-    compiled = library()
-    if compiled is None or not (is_plain(documents) and is_plain(least) and is_plain(most)):
-        return None
-    if not least.shape == most.shape == (n_features,):
-        return None
-    count: int = compiled.localrank_out_of_range(
-        address_of(documents), n_docs, n_features, address_of(least), address_of(most)
-    )
-    return count
+class Range:
+    """The least and the greatest value of each feature, ``[n_features]``."""
+
+    def __init__(self, least: Matrix, most: Matrix) -> None:
+        self.least, self.most = least, most
+        self._plain = is_plain(least) and is_plain(most) and least.shape == most.shape
+        self._at = address_of(least), address_of(most)
+
+    def __reduce__(self) -> tuple[type[Range], tuple[Matrix, Matrix]]:
+        """In another process they are elsewhere."""
+        return Range, (self.least, self.most)
+
+    def count_outside(self, documents: Matrix) -> int | None:
+        """Count the values below the least or above the greatest of their feature; a missing one is neither."""
+        n_docs, n_features = documents.shape
+        compiled = library()
+        if compiled is None or not self._plain or len(self.least) != n_features or not is_plain(documents):
+            return None
+        return int(compiled.localrank_out_of_range(address_of(documents), n_docs, n_features, *self._at))
 
 
 class _Blas(ctypes.Structure):

@@ -43,9 +43,10 @@ class Numbers(NamedTuple):
 
     def array(self, position: int = 0) -> Matrix:
         """Return one of the arrays, ``[n_rows, width]`` or flat."""
-        counts = [max(rows, 1) * width for _, _, rows, width in self.spans[: position + 1].tolist()]
-        begin, rows = sum(counts[:-1]), int(self.spans[position, 2])
-        values = self.values[begin : begin + counts[-1]]
+        begin = end = rows = 0
+        for _, _, rows, width in self.spans[: position + 1].tolist():
+            begin, end = end, end + max(rows, 1) * width
+        values = self.values[begin:end]
         return values.reshape(rows, -1) if rows else values
 
 

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from localrank.arrays import INTEGERS, Layout, Within, finite, one_line
-from localrank.features.principal import principal_directions
+from localrank.features.principal import principal, principal_directions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -156,7 +156,7 @@ class PcaRepresentation:
 
     def sign(self, documents: Matrix) -> Signature:
         """Return the signature of one query's normalised documents."""
-        eigenvalues, directions = principal_directions(documents, self.components)
+        eigenvalues, directions, _ = principal(documents, self.components)
         rank = len(eigenvalues)
         if rank < self.components:
             eigenvalues = np.append(eigenvalues, np.zeros(self.components - rank))

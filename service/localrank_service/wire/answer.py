@@ -178,7 +178,7 @@ class _Numbered:
 
 
 _RANKS = _Numbered(b'},{"rank":%d,"index":', 1)
-_INDICES = _Numbered(b"%d", 0)
+_INDICES, _BEFORE_ID = _Numbered(b"%d", 0), _Numbered(b'%d,"id":', 0)
 
 
 def results(ranked: Ranked) -> bytes:
@@ -193,16 +193,18 @@ def results(ranked: Ranked) -> bytes:
     if not count:
         return b"[]"
     indices = order.tolist()
-    texts = _INDICES.most(len(ranking.order))
-    parts = [b',"score":'] * ((4 if ids is None else 6) * count)
-    width = len(parts) // count
+    texts = (_INDICES if ids is None else _BEFORE_ID).most(len(ranking.order))
+    width = 4 if ids is None else 5
+    parts = [b',"score":'] * (width * count)
     parts[0::width] = _RANKS.most(first + count)[first : first + count]
     parts[1::width] = map(texts.__getitem__, indices)
     if ids is not None:
-        parts[2::width] = [b',"id":'] * count
-        parts[3::width] = map(orjson.dumps, map(ids.__getitem__, indices))
+        shown = list(map(ids.__getitem__, indices))
+        written = orjson.dumps(shown)[1:-1].split(b",")
+        # More pieces than ids if one of them holds a comma.
+        parts[2::width] = written if len(written) == count else map(orjson.dumps, shown)
     # Numbers hold no comma.
-    scores = orjson.dumps(ranking.scores[order].tolist())[1:-1].split(b",")
+    scores = orjson.dumps(ranking.scores[order], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
     if ranked.options.relevance is not None:
         # Clients read a double: 1.0, never 1.
         relevance = orjson.dumps(relevance_of(ranked).tolist())[1:-1].split(b",")

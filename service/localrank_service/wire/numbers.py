@@ -97,7 +97,9 @@ def plain_members(body: bytes, limits: Limits, *, described: bool = False) -> di
     if members is None or ("features" in members) == ("documents" in members):
         return None
     # No member stands twice, and there are no deeper ones.
-    known = len(members) + sum(len(members[name]) for name in _OBJECTS if type(members.get(name)) is dict)
+    known = len(members)
+    for name in _OBJECTS:
+        known += len(members[name]) if type(members.get(name)) is dict else 0
     if "documents" not in members:
         texts = _texts([members], lifted)
         if len(lifted.spans) != 1 or texts is None or lifted.members != known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -267,6 +268,16 @@ def test_the_percentile_of_a_spread_of_rounding_is_a_half(signs: int) -> None:
         assert expected == sorted(found.ravel().tolist())
 
 
+def test_a_range_that_another_process_gets_is_its_own() -> None:
+    known = compiled.Range(np.zeros(2, np.float32), np.ones(2, np.float32))
+    beyond = np.array([[-1, 2], [0, 1], [0.5, np.nan]], np.float32)
+
+    got = pickle.loads(pickle.dumps(known))
+    known.least[:], known.most[:] = -9, 9
+
+    assert (2, 0) == (got.count_outside(beyond), known.count_outside(beyond))
+
+
 def test_what_is_not_plain_is_left_to_numpy() -> None:
     plain, ends = np.ones((3, 2), np.float32), np.zeros(2, np.float32)
     others: list[Any] = [np.ones((3, 2)), np.asfortranarray(plain)]
@@ -277,11 +288,11 @@ def test_what_is_not_plain_is_left_to_numpy() -> None:
         assert -1 == compiled.scale(other, ROUNDING, standard=False)[0]
         assert compiled.percentiles(other, ROUNDING) is None
         assert compiled.behind_best(other, np.ones(2), ROUNDING) is None
-        assert compiled.count_out_of_range(other, ends, ends) is None
+        assert compiled.Range(ends, ends).count_outside(other) is None
     for scale in scales:
         assert compiled.behind_best(plain, scale, ROUNDING) is None
     for wrong in wrongs:
-        assert compiled.count_out_of_range(plain, wrong, ends) is None
-        assert compiled.count_out_of_range(plain, ends, wrong) is None
-    assert 6 == compiled.count_out_of_range(plain, ends, ends)
+        assert compiled.Range(wrong, ends).count_outside(plain) is None
+        assert compiled.Range(ends, wrong).count_outside(plain) is None
+    assert 6 == compiled.Range(ends, ends).count_outside(plain)
     assert compiled.behind_best(plain, np.full(2, 1e300), ROUNDING) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from localrank.features import principal, scaling
-from localrank.native.documents import _room, largest_eigenpairs
+from localrank.native.documents import Range, _room, largest_eigenpairs
 from localrank.native.library import library
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def test_values_outside_are_counted_one_by_one(documents: Matrix, data: st.DataO
         bool(value < least[j] or value > most[j]) for row in documents for j, value in enumerate(row)
     )
 
-    assert expected == scaling.count_out_of_range(documents, least, most)
+    assert expected == scaling.count_out_of_range(documents, Range(least, most))
 
 
 @pytest.mark.parametrize("matrix", [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ async def test_every_kind_of_array_gets_the_ranker_s_own_bits(
 async def test_float32_is_ranked_where_it_lies_in_the_body(tiny_ranker: Ranker) -> None:
     body = saved(ROW)
 
-    documents = npy.read(body, [], LIMITS).documents(tiny_ranker.contract)
+    documents = npy.read(body, b"", LIMITS).documents(tiny_ranker.contract)
 
     lies = np.frombuffer(body, np.uint8)
     assert np.shares_memory(lies, documents.matrix)
@@ -266,7 +267,7 @@ def test_a_damaged_array_is_ranked_or_refused_never_a_failure(data: st.DataObjec
             del body[position:]
 
     try:
-        npy.read(bytes(body), [], LIMITS)
+        npy.read(bytes(body), b"", LIMITS)
         status = 200
     except Problem as problem:
         status = problem.status
@@ -290,7 +291,7 @@ async def test_only_numbers_that_have_to_be_changed_cost_something(
 ) -> None:
     body = saved(array)
 
-    assert expected * len(body) == npy.read(body, options, LIMITS).cost
+    assert expected * len(body) == npy.read(body, urlencode(options).encode(), LIMITS).cost
 
 
 @pytest.mark.parametrize(("padding", "expected"), [(0, 0), (1, 1), (2, 1), (3, 1), (4, 0)])
@@ -300,28 +301,25 @@ async def test_numbers_at_an_odd_place_cost_a_copy(padding: int, expected: int) 
     header += " " * (-(len(header) + 10) % 4 + padding)
     body = written(header, ROW.tobytes())
 
-    assert expected * len(body) == npy.read(body, [], LIMITS).cost
+    assert expected * len(body) == npy.read(body, b"", LIMITS).cost
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 async def test_the_longest_header_is_exact(version: int) -> None:
     most = SIMPLE + " " * (4096 - len(SIMPLE))
 
-    assert (1, 4) == npy.read(written(most, ROW.tobytes(), version=version), [], LIMITS)._header.shape
+    assert (1, 4) == npy.read(written(most, ROW.tobytes(), version=version), b"", LIMITS)._header.shape
     with pytest.raises(Problem, match="the npy header has 4097 bytes; expected at most 4096"):
-        npy.read(written(most + " ", ROW.tobytes(), version=version), [], LIMITS)
+        npy.read(written(most + " ", ROW.tobytes(), version=version), b"", LIMITS)
 
 
 async def test_every_option_is_taken_from_the_query_string() -> None:
     options = npy.read(
         saved(ROW),
-        [
-            *(("model", "m"), ("query_id", "q"), ("session_id", "s"), ("top_n", "3"), ("contract", "c")),
-            *(("timeout_ms", "1.5"), ("allow_degraded", "false"), ("fallback_feature", "f")),
-        ],
+        b"model=m&query_id=q&session_id=s&top_n=3&contract=c&timeout_ms=1.5&allow_degraded=false&fallback_feature=f",
         LIMITS,
     ).options
-    compared = npy.read(saved(ROW), [("explain", "contributions"), ("compare", "0,12")], LIMITS).options
+    compared = npy.read(saved(ROW), b"explain=contributions&compare=0,12", LIMITS).options
 
     assert options == Options(
         model="m",
@@ -340,14 +338,14 @@ async def test_every_option_is_taken_from_the_query_string() -> None:
 @pytest.mark.parametrize(("digits", "status"), [(18, 200), (19, 422)])
 async def test_a_number_of_results_has_so_many_digits(digits: int, status: int) -> None:
     try:
-        options = npy.read(saved(ROW), [("top_n", "9" * digits)], LIMITS).options
+        options = npy.read(saved(ROW), b"top_n=" + b"9" * digits, LIMITS).options
         assert (200, 10**digits - 1) == (status, options.top_n)
     except Problem as problem:
         assert status == problem.status  # noqa: PT017 - one of the cases
 
 
 async def test_no_documents_have_no_feature_that_is_ignored() -> None:
-    options = [("feature_names", name) for name in (*NAMES, "new")]
+    options = urlencode([("feature_names", name) for name in (*NAMES, "new")]).encode()
 
     empty = npy.read(saved(np.zeros((0, 5), "<f4")), options, LIMITS).documents(three_kinds().contract)
     some = npy.read(saved(np.ones((2, 5), "<f4")), options, LIMITS).documents(three_kinds().contract)

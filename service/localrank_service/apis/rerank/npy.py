@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from starlette.datastructures import QueryParams
+
 from localrank_service.apis.rerank.reader import RERANK
 from localrank_service.http.problems import Problem, pointer
 from localrank_service.wire.members import by_name, check, plain_values
@@ -29,7 +31,7 @@ from localrank_service.wire.query import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from localrank.arrays import Matrix
     from localrank.features.contract import FeatureContract
@@ -71,7 +73,8 @@ _ONE = re.compile(_MEMBER)
 _ALL = re.compile(
     r"\{{\s*(?:{0})\s*,\s*(?:{0})\s*,\s*(?:{0})\s*(?:,\s*)?\}}\s*".format(re.sub(r"\?P<\w+>", "?:", _MEMBER))
 )
-_NO_OPTIONS = Options()
+#: Query strings up to this size in bytes are kept with what they say.
+_SHORT = 512
 #: As ``compare`` stands in the query string.
 _TWO_POSITIONS = re.compile(r"[0-9]{1,18},[0-9]{1,18}")
 _DTYPE = re.compile(r"'[<>]f[248]'")
@@ -84,9 +87,9 @@ class _Header(NamedTuple):
     end: int
 
 
-def read(body: bytes, options: Sequence[tuple[str, str]], limits: Limits) -> NpyQuery:
+def read(body: bytes, query_string: bytes, limits: Limits) -> NpyQuery:
     """Check everything that needs no model."""
-    settings, names, ids = _options(options)
+    settings, names, ids = (_known if len(query_string) <= _SHORT else _options)(query_string)
     header = _header(body)
     if len(header.shape) != 2:
         raise Problem(
@@ -237,12 +240,11 @@ def _described(header: bytes) -> tuple[str, bool, tuple[int, ...]]:
     return descr.strip("'"), members["fortran"] == "True", tuple(map(int, extents))
 
 
-def _options(
-    pairs: Sequence[tuple[str, str]],
-) -> tuple[Options, tuple[str, ...] | None, tuple[str, ...] | None]:
+def _options(query_string: bytes) -> tuple[Options, tuple[str, ...] | None, tuple[str, ...] | None]:
     """Return the options, the names of the columns and the ids of the documents."""
+    pairs = QueryParams(query_string).multi_items()
     if not pairs:
-        return _NO_OPTIONS, None, None
+        return Options(), None, None
     found: dict[str, str] = {}
     listed: dict[str, list[str]] = {"feature_names": [], "ids": [], "pin": []}
     for name, text in pairs:
@@ -269,3 +271,6 @@ def _options(
         problem.pointer = None  # it stands in the query string
         raise
     return options, tuple(listed["feature_names"]) or None, tuple(listed["ids"]) or None
+
+
+_known = lru_cache(256)(_options)  # callers ask for the same again and again

@@ -103,8 +103,7 @@ async def rerank(request: Request) -> Response:
         attempt.timing.start("decode")
         query: RequestQuery
         if binary:
-            asked = request.query_params.multi_items() if request.scope["query_string"] else ()
-            query = await attempt.run(npy.read, 0, body, asked, service.limits)
+            query = await attempt.run(npy.read, 0, body, request.scope["query_string"], service.limits)
         else:
             if request.scope["query_string"]:
                 check_query_string(request.scope["query_string"], _TABLE)
