@@ -124,7 +124,7 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     binary, text = served_models.as_npy(documents), served_models.as_json(documents)
     yield Stage(
         "npy",
-        lambda: npy.read(binary, (), LIMITS).documents(contract),
+        lambda: npy.read(binary, b"", LIMITS).documents(contract),
         lambda: floor.decode_npy(binary, n_features).sum(),
     )
     yield Stage(
@@ -137,7 +137,7 @@ def stages(ranker: Ranker, documents: Matrix) -> Iterator[Stage]:
     yield Stage("score", lambda: scorer.score(cloud), lambda: view @ weights)
     yield Stage("order", lambda: best_first(scores), lambda: np.argsort(scores))
     ranking = Ranking(best_first(scores), scores, Route("exact", 0), {})
-    asked = npy.read(binary, (), LIMITS)
+    asked = npy.read(binary, b"", LIMITS)
     ranked = Ranked("m", 1, ranker, asked.options, asked.documents(contract), ranking, None, 0)
     yield Stage("encode", lambda: encoded(ranked), lambda: orjson.dumps(scores.tolist()))
 

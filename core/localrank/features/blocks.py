@@ -166,10 +166,21 @@ class Cloud:
 
     Attributes:
         contract: by which it was made.
+        raw, normalised: two of its blocks.
         imputed: ``{feature position: how many documents lacked it}``, only those that some did.
     """
 
-    __slots__ = ("_filled", "_n_clusters", "_route", "_rows", "_scores", "contract", "imputed")
+    __slots__ = (
+        "_filled",
+        "_n_clusters",
+        "_route",
+        "_rows",
+        "_scores",
+        "contract",
+        "imputed",
+        "normalised",
+        "raw",
+    )
 
     def __init__(
         self,
@@ -181,6 +192,7 @@ class Cloud:
     ) -> None:
         self.contract = contract
         self.imputed = imputed
+        self.raw, self.normalised = raw, normalised
         self._filled = filled
         #: The rows that were asked for, by the text of the wish.
         self._rows: dict[str, Matrix] = {"raw": raw, "normalised": normalised}
@@ -191,14 +203,6 @@ class Cloud:
     def __len__(self) -> int:
         """Return the number of documents."""
         return len(self._filled)
-
-    @property
-    def raw(self) -> Matrix:
-        return self._rows["raw"]
-
-    @property
-    def normalised(self) -> Matrix:
-        return self._rows["normalised"]
 
     def block(self, name: str) -> Matrix:
         """Return one block.

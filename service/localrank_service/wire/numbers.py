@@ -56,8 +56,6 @@ class PlainRows(NamedTuple):
         is a number, as only its text tells which.
         """
         values, cells = self.values, self.texts
-        if not categories and not cells:
-            return values
         width, named = values.shape[1], sorted(categories)
         if not np.isnan(values[:, named]).all():
             return None

@@ -359,7 +359,9 @@ class JsonQuery:
         if gap is not None and is_short:
             categories = {place: categories[at] for place, at in enumerate(kept) if at in categories}
             ignored = [place for place, at in enumerate(kept) if at in ignored]
-        values = rows.coded(categories, ignored)
+        values: Matrix | None = rows.values
+        if categories or rows.texts:
+            values = rows.coded(categories, ignored)
         if values is None:
             return None
         if gap is not None and is_short:
