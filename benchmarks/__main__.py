@@ -50,7 +50,7 @@ BENCHMARKS = {
     "clustering": Benchmark(real_data=True),
     "recall": Benchmark(),
     "dask_speed": Benchmark(),
-    "trees": Benchmark(),
+    "trees": Benchmark(short=("--short",)),
     "explanations": Benchmark(),
     "distances": Benchmark(short=()),
     "kernels": Benchmark(),

@@ -77,6 +77,8 @@ OF_C = {
         "tests/core/scorers/test_trees.py",
         "tests/core/test_contributions.py",
     ],
+    "leaves.c": ["tests/core/native/test_leaves.py", "tests/core/scorers/test_trees.py"],
+    "leaves.h": ["tests/core/native/test_leaves.py", "tests/core/scorers/test_trees.py"],
     "json.c": ["tests/core/native/test_lift.py", "tests/service/wire/test_numbers.py"],
     "scan.c": ["tests/core/native/test_scan.py", "tests/service/wire/test_text.py"],
     "percentiles.c": ["tests/core/native/test_documents.py", "tests/core/native/test_kernels.py"],

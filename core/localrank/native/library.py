@@ -88,8 +88,9 @@ BYTES, SHORTS, INTS, WORDS, LONGS, LONG_WORDS, FLOATS, DOUBLES = map(
     ("uint8_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double"),
 )
 
-NODES, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS, BLAS, PRECISION = map(
-    _pointer, ("node", "neighbour", "candidate", "range", "span", "run", "blas", "precision")
+NODES, COLUMNS, SPLITS, NEIGHBOUR, CANDIDATES, RANGES, SPANS, RUNS, BLAS, PRECISION = map(
+    _pointer,
+    ("node", "column", "split", "neighbour", "candidate", "range", "span", "run", "blas", "precision"),
 )
 
 COUNT, NUMBER, TEXT = ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
@@ -130,6 +131,14 @@ PROTOTYPES: dict[str, tuple[list[type], type | None]] = {
     ),
     "localrank_contributions": (
         [FLOATS, COUNT, COUNT, NODES, INTS, COUNT, LONGS, WORDS, COUNT, DOUBLES, DOUBLES],
+        None,
+    ),
+    "localrank_most_leaves": ([], COUNT),
+    "localrank_leaves": (
+        [
+            *(FLOATS, COUNT, COUNT, COLUMNS, COUNT, SPLITS, INTS, INTS, COUNT, COUNT, DOUBLES),
+            *(LONGS, WORDS, FLOATS, DOUBLES),
+        ],
         None,
     ),
     "localrank_lift_numbers": (

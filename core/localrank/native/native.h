@@ -15,6 +15,19 @@ typedef struct {
     uint32_t feature;
 } node;
 
+/* What a feature is to some splits of localrank.scorers.bits.LeafBits: its number, or `missing` for one of magnitude up to
+ * `reach` and for NaN; or its category. */
+typedef struct {
+    uint32_t feature, categorical;
+    float reach, missing;
+} column;
+
+/* A split of localrank.scorers.bits.LeafBits, and the leaves on its left. */
+typedef struct {
+    float threshold;
+    uint32_t column, on_left[2];
+} split;
+
 /* The nearest training query, and the similarity of the nearest one of any other cluster. */
 typedef struct {
     int64_t place, cluster;
@@ -113,6 +126,13 @@ void localrank_contributions(const float *documents, int64_t n_documents, int64_
                              const int32_t *roots, int64_t n_trees, const int64_t *set_begins,
                              const uint32_t *category_bits, int64_t n_sets, const double *gains,
                              double *contributions);
+
+/* leaves.c */
+int64_t localrank_most_leaves(void);
+void localrank_leaves(const float *documents, int64_t n_documents, int64_t n_features, const column *columns,
+                      int64_t n_columns, const split *splits, const int32_t *ends, const int32_t *leaves,
+                      int64_t n_trees, int64_t words, const double *values, const int64_t *set_begins,
+                      const uint32_t *category_bits, float *space, double *scores);
 
 /* json.c */
 int64_t localrank_lift_numbers(const uint8_t *text, int64_t length, const uint8_t *name, int64_t name_length,

@@ -70,9 +70,10 @@ def walk_of(forest: TreesScorer) -> Walk:
     """Return the fastest walk that this machine has."""
     from localrank.native.library import library
     from localrank.native.walk import CompiledWalk
+    from localrank.scorers.bits import LeafBits
 
     layout = ForestLayout.of(forest)
-    return NumpyWalk(layout) if library() is None else CompiledWalk(layout)
+    return NumpyWalk(layout) if library() is None else CompiledWalk(layout, LeafBits.of(layout))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,9 +83,11 @@ def test_every_function_that_the_library_exports_is_in_the_header() -> None:
 
 def test_the_structures_of_the_header_have_the_sizes_of_ours(tmp_path: Path) -> None:
     from localrank.native.search import _CANDIDATE, _Neighbour
+    from localrank.scorers.bits import COLUMN, SPLIT
     from localrank.scorers.walk import NODE
 
-    ours = {"node": NODE.itemsize, "candidate": _CANDIDATE.itemsize, "neighbour": ctypes.sizeof(_Neighbour)}
+    ours = {"node": NODE.itemsize, "column": COLUMN.itemsize, "split": SPLIT.itemsize}
+    ours |= {"candidate": _CANDIDATE.itemsize, "neighbour": ctypes.sizeof(_Neighbour)}
     ours |= {"range": 16, "span": 32}
     checks = "".join(
         f"_Static_assert(sizeof({name}) == {size}, {name!r});\n".replace("'", '"')

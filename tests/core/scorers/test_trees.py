@@ -68,9 +68,12 @@ def column(*values: float) -> Matrix:
 
 
 def both_walks(scorer: TreesScorer, documents: Matrix) -> Vector:
-    """Score on every walk there is; they must agree to the bit."""
+    """Score in every way there is: they must agree to the bit. Bit vectors are for eight documents or more."""
     scores = NumpyWalk(ForestLayout.of(scorer)).score(documents)
     np.testing.assert_array_equal(scores, walk_of(scorer).score(documents))
+    often = -(-40 // max(len(documents), 1))
+    together = walk_of(scorer).score(np.tile(documents, (often, 1)))
+    np.testing.assert_array_equal(np.tile(scores, often), together)
     return scores
 
 
