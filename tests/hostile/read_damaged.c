@@ -97,18 +97,20 @@ int main(int count, char **given)
         const int64_t n_outline = (int64_t)draw(2 * (uint64_t)length + 2);
         float *values = malloc((size_t)n_values * sizeof *values + !n_values);
         span *spans = malloc((size_t)n_spans * sizeof *spans + !n_spans);
-        int64_t *totals = malloc(3 * sizeof *totals);
+        const int64_t n_places = (int64_t)draw(draw(2) ? 3 : (uint64_t)n_values + 1);
+        int64_t *totals = malloc(4 * sizeof *totals), *places = malloc((size_t)n_places * sizeof *places + !n_places);
         uint8_t *outline = malloc((size_t)n_outline + !n_outline), *name = malloc(8);
         memcpy(name, "features", 8);
         const int64_t name_length = draw(2) ? 8 : 0; /* of none: members of all names */
         const int64_t found = localrank_lift_numbers(text, length, name, name_length, powers, values, n_values, spans,
-                                                     n_spans, outline, n_outline, totals);
-        if (found < -1 || found > n_spans || (found >= 0 && (totals[0] > n_values || totals[1] > n_outline)))
+                                                     n_spans, outline, n_outline, places, n_places, totals);
+        if (found < -1 || found > n_spans ||
+            (found >= 0 && (totals[0] > n_values || totals[1] > n_outline || totals[3] > n_places)))
             return 3;
         lifted += found > 0;
         if (!scan(text, length))
             return 4;
-        free(whole), free(text), free(values), free(spans), free(totals), free(outline), free(name);
+        free(whole), free(text), free(values), free(spans), free(totals), free(outline), free(name), free(places);
     }
     free((void *)(uintptr_t)powers);
     printf("%ld %ld %ld\n", turns, lifted, whole_texts);
