@@ -5,14 +5,15 @@
 
 100 × 136 npy on a linear model. In each repeat, every number of connections has its turn: all are opened together, and
 each asks as soon as its answer is there, also if that is a refusal. *Best* is the share of the answers per second of the
-number of connections that was answered most in the same repeat. *Evenly* is the processor time of the worker that used
-least as a share of the one that used most. *CPU* is the answers per second of the workers' own processor time as a share of
-the most, whatever else runs on the machine; the generator takes processor time beside the workers. With ``--neighbour`` another process is busy on one processor.
+number of connections that was answered most in the same repeat. *CPU* is the same for answers per second of the workers'
+own processor time, whatever else runs on the machine; the generator takes processor time beside them. *Evenly* is the
+processor time of the worker that used least as a share of the one that used most. With ``--neighbour`` another process
+is busy.
 
-The exit code is 1 unless, in the median of the repeats, every number of at least `LEAST` connections has `BEST` of the best, at
-most `REFUSED` of up to `FEW` connections' requests are refused, and no worker uses less than `EVENLY` of another. The short
-form looks at CPU instead of the best, and at 8 and 16 connections: on a busy machine, more would wait for longer than
-they may.
+The exit code is 1 unless, in the median of the repeats, every number of at least `LEAST` connections has `BEST` of the
+best, at most `REFUSED` of up to `FEW` connections' requests are refused, and no worker uses less than `EVENLY` of another.
+The short form looks at CPU instead of the best, and at 8 and 16 connections: on a busy machine, more would wait for
+longer than they may.
 """
 
 from __future__ import annotations
