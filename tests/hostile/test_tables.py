@@ -78,7 +78,15 @@ def test_a_killed_publisher_leaves_whole_generations(tmp_path: Path) -> None:
         process.stdout.close()
 
         assert int(said.split()[1]) <= max(assert_whole(tmp_path))
-    publish(tables_in(tmp_path), "items", (Feature("x"),), ["a"], np.zeros((1, 1)), created="now", source={})
+    publish(
+        tables_in(tmp_path),
+        "items",
+        (Feature("x"),),
+        ["a"],
+        np.zeros((1, 1), np.float32),
+        created="now",
+        source={},
+    )
     family = tmp_path / ".tables" / "items"
     assert {".lock"} == {entry.name for entry in family.iterdir() if entry.name.startswith(".")}
 

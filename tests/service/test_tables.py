@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import httpx
 import numpy as np
 import pytest
 
 from localrank.artifact import Provenance
+from localrank.client import AsyncClient, Query
 from localrank.features.contract import FeatureContract
 from localrank.features.feature import Feature
 from localrank.points.representation import NoRepresentation
@@ -20,13 +22,12 @@ from localrank.registry.tables import publish, tables_in
 from localrank.registry.versions import Registry
 from localrank.routing.router import GlobalRouter
 from localrank.scorers import LinearScorer
+from localrank_service.app import create_app
 from localrank_service.process.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
-
-    import httpx
 
     from localrank.registry.versions import Reference
     from tests.service.conftest import Connect
@@ -252,6 +253,14 @@ async def until_refused(client: httpx.AsyncClient) -> str:
     raise TimeoutError
 
 
+async def until_counted(client: httpx.AsyncClient, sample: str) -> None:
+    for _ in range(2000):
+        if sample in (await client.get("/metrics")).text:
+            return
+        await anyio.sleep(0.005)
+    raise TimeoutError
+
+
 async def ask(client: httpx.AsyncClient, one: Any = "a") -> tuple[float, int]:
     answer = (await client.post("/v1/rerank", json={"ids": [one], "features": [[1]]})).json()
     return answer["results"][0]["score"], answer["tables"]["items"]
@@ -267,6 +276,7 @@ async def test_a_new_generation_takes_the_place_of_the_old_one(
     )
 
     shown = await until(client, 2)
+    await until_counted(client, 'localrank_table_generation{model="shop",table="items"} 2.0')
 
     assert (scored(1, 1, "nike"), 1) == before
     assert (scored(1, 5, "nike"), 2) == await ask(client)
@@ -274,8 +284,7 @@ async def test_a_new_generation_takes_the_place_of_the_old_one(
     assert (scored(1), 2) == await ask(client, "b")
     assert shown["age_seconds"] > 0
     metrics = (await client.get("/metrics")).text
-    assert 'localrank_table_generation{model="shop@1",table="items"} 2.0' in metrics
-    assert 'localrank_table_created_timestamp_seconds{model="shop@1",table="items"} 1.7672256e+09' in metrics
+    assert 'localrank_table_created_timestamp_seconds{model="shop",table="items"} 1.7672256e+09' in metrics
 
 
 @pytest.mark.parametrize(
@@ -303,8 +312,7 @@ async def test_a_generation_that_does_not_fit_the_model_is_refused_and_the_old_o
     assert said in caplog.text
     assert str(models_dir) not in refused
     assert (scored(1, 1, "nike"), 1) == await ask(client)
-    metrics = (await client.get("/metrics")).text
-    assert 'localrank_table_broken{model="shop@1",table="items"} 1.0' in metrics
+    await until_counted(client, 'localrank_table_broken{model="shop",table="items"} 1.0')
 
 
 async def test_files_of_a_generation_that_is_looked_into_may_become_anything(
@@ -338,3 +346,35 @@ async def test_a_model_without_its_table_is_broken_until_the_table_comes(
         assert (scored(1, 1, "nike"), 1) == await ask(client)
     assert (503, 503) == (ready.status_code, answer.status_code)
     assert "items" in ready.json()["detail"]
+
+
+def test_the_clients_send_ids_only_if_they_are_looked_up() -> None:
+    plain = Query([[1.0], [2.0]], ids=["a", 7], pin=[7], boost={"a": 0.5})
+    told = Query([[1.0], [2.0]], ids=["a", np.int64(7)], pin=[7], boost={"a": 0.5}, look_up=True)
+
+    assert (None, [1], {"0": 0.5}) == (
+        plain.sent_ids(),
+        plain.options(None)["pin"],
+        plain.options(None)["boost"],
+    )
+    assert (["a", 7], [7], {"a": 0.5}) == (
+        told.sent_ids(),
+        told.options(None)["pin"],
+        told.options(None)["boost"],
+    )
+    with pytest.raises(ValueError, match="expected ids"):
+        Query([[1.0]], look_up=True)
+    with pytest.raises(TypeError, match=r"found 1\.5"):
+        Query([[1.0]], ids=[1.5], look_up=True).sent_ids()
+
+
+async def test_both_clients_get_answers_by_looking_up(models_dir: Path) -> None:
+    app = create_app(Settings(models_dir=models_dir))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app)
+        async with AsyncClient("http://localhost", transport=transport) as client:
+            ranked = await client.rerank([[1.0], [2.0]], ids=["a", "x"], look_up=True)
+            named = await client.rerank([{"bm25": 1.0}, {"bm25": 2.0}], ids=["a", "x"], look_up=True)
+
+    expected = [scored(1, 1, "nike"), 2.0]
+    assert expected == list(ranked.scores) == list(named.scores)

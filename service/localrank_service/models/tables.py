@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -91,6 +92,7 @@ class Tables:
         self._copies = copies
         self._meters = meters
         self._hidden = list(hiding)
+        self._lock = threading.Lock()
         self._views: WeakSet[LiveTables] = WeakSet()
         self._loaded: WeakValueDictionary[str, ItemTable] = WeakValueDictionary()
 
@@ -105,7 +107,9 @@ class Tables:
         seen = self._look(contract)
         view = LiveTables(model, contract, *items_for(contract, self._registry, self._load))
         self._settle(view, seen, {})
-        self._views.add(view)
+        with self._lock:
+            self._views.add(view)
+        self._show()
         return view
 
     async def follow(self, seconds: float) -> None:
@@ -120,7 +124,7 @@ class Tables:
 
     def renew(self) -> None:
         """Let every model look into the newest generations that fit it."""
-        for view in list(self._views):
+        for view in self._living():
             seen = self._look(view.contract)
             if seen == view.seen and time.monotonic() < view.retry_at:
                 continue
@@ -132,7 +136,26 @@ class Tables:
             else:
                 view.items = items
             self._settle(view, seen, before, refused)
+        self._show()
         self._copies.sweep()
+
+    def _living(self) -> list[LiveTables]:
+        with self._lock:
+            return list(self._views)
+
+    def _show(self) -> None:
+        """Show the oldest generation that any version of a model looks into."""
+        oldest: dict[tuple[str, str], ItemTable] = {}
+        broken: set[tuple[str, str]] = set()
+        for view in self._living():
+            model = view.model.partition("@")[0]
+            broken |= {(model, name) for name in view.refused}
+            for one in view.items.lookups:
+                key = model, one.table.name
+                if key not in oldest or one.table.generation < oldest[key].generation:
+                    oldest[key] = one.table
+        for key, table in oldest.items():
+            self._meters.generation(*key, table.generation, table.created, broken=key in broken)
 
     def _settle(
         self,
@@ -158,9 +181,6 @@ class Tables:
                 _log.info(
                     "model %s looks into generation %d of table %s", view.model, table.generation, table.name
                 )
-            self._meters.generation(
-                view.model, table.name, table.generation, table.created, broken=table.name in shown
-            )
         view.seen, view.refused = seen, shown
         view.retry_at = time.monotonic() + _RETRY if shown else float("inf")
 

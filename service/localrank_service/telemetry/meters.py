@@ -221,7 +221,7 @@ class Meters:
         )
         self.table_generation = table.gauge(
             "localrank_table_generation",
-            "Generation of the table that the version of the model looks into.",
+            "Oldest generation of the table that a version of the model looks into.",
             ("model", "table"),
             over="latest",
         )
@@ -282,15 +282,17 @@ class Meters:
         known = self._known(self._counts.counted()) | {(name, str(version)) for name, version in live}
 
         models = {"", *(name for name, _ in live)}
+        tables = (self.table_generation, self.table_created, self.table_broken)
+        of_tables = {one.name for one in tables}
 
         def gone(name: str, labels: tuple[str, ...]) -> bool:
-            if name in Recent.SERIES:
+            if name in Recent.SERIES or name in of_tables:
                 return labels[0] not in models
             return name in self._versioned and self._version(name, labels) not in known
 
         self._counts.drop(gone)
         for instrument in self.instruments:
-            if instrument.name in self._versioned:
+            if instrument.name in self._versioned or instrument in tables:
                 instrument.forget()
         self.recent.forget()
 
