@@ -11,6 +11,7 @@ import anyio
 import httpx
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from localrank.artifact import Provenance
 from localrank.client import AsyncClient, Query
@@ -144,6 +145,20 @@ async def test_every_shape_of_a_request_may_leave_features_out(client: httpx.Asy
     assert 200 == answer.status_code, answer.text
     assert {"a": scored(1, 1, "nike"), "x": 2.0} == scores(answer)
     assert {"items": 1} == answer.json()["tables"]
+
+
+async def test_the_schema_of_the_model_says_what_may_be_left_out(client: httpx.AsyncClient) -> None:
+    schema = (await client.get("/v1/models/shop/schema")).json()
+    validator = Draft202012Validator(schema)
+
+    row = schema["$defs"]["row"]["prefixItems"]
+    assert [None, "table:items", "table:items"] == [one.get("x-from") for one in row]
+    assert {name: True for name in SHAPES if "columns" not in name and name != "named rows"} == {
+        name: validator.is_valid(shape)
+        for name, shape in SHAPES.items()
+        if "columns" not in name and name != "named rows"
+    }
+    assert not validator.is_valid({"ids": ["a"], "features": [[1, 2]]})
 
 
 async def test_a_value_of_the_request_counts_before_that_of_the_table(client: httpx.AsyncClient) -> None:

@@ -32,7 +32,10 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
     """Return the schema, with an example; ``$defs/row/prefixItems`` holds the features in order."""
     contract = model.ranker.contract
     most = limits.max_documents
-    row = {"$ref": "#/$defs/row"}
+    row: dict[str, Any] = {"$ref": "#/$defs/row"}
+    short = _short_row(contract)
+    if short:
+        row = {"anyOf": [row, {"$ref": "#/$defs/short_row"}]}
     ids = {"type": "array", "items": {"$ref": "#/$defs/id"}, "maxItems": most}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -82,6 +85,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 "minItems": contract.n_features,
                 "maxItems": contract.n_features,
             },
+            **short,
             "named": {
                 "description": "The features of one document by name; a feature that is left out is a missing value.",
                 "type": "object",
@@ -91,7 +95,9 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 "required": [
                     name
                     for name, missing in zip(contract.names, contract.missing, strict=True)
-                    if missing == "reject" and contract.features[contract.positions[name]].scope == "document"
+                    if missing == "reject"
+                    and contract.features[contract.positions[name]].scope == "document"
+                    and contract.features[contract.positions[name]].table is None
                 ],
                 "additionalProperties": not limits.refuse_extra_features,
             },
@@ -101,9 +107,27 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
     }
 
 
+def _short_row(contract: FeatureContract) -> dict[str, Any]:
+    """Return the definition of a row without the features that are looked up in tables, if there are some."""
+    if not contract.looked_up:
+        return {}
+    kept = [at for at in range(contract.n_features) if at not in contract.looked_up]
+    return {
+        "short_row": {
+            "description": "The same without the features that are looked up by the ids of the documents (`x-from`).",
+            "type": "array",
+            "prefixItems": [_feature(contract, at) for at in kept],
+            "minItems": len(kept),
+            "maxItems": len(kept),
+        }
+    }
+
+
 def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
     missing, known = contract.missing[position], contract.features[position]
     scope = {} if known.scope == "document" else {"x-scope": "query"}
+    if known.table is not None:
+        scope["x-from"] = f"table:{known.table}"
     if known.kind == "category":
         codes = {value: code for code, value in enumerate(known.values)}
         return {
@@ -120,7 +144,7 @@ def _feature(contract: FeatureContract, position: int) -> dict[str, Any]:
         "title": contract.names[position],
         "description": f"Training saw {lowest:g} to {highest:g}. "
         + ("It may not be missing." if missing == "reject" else f"Missing (null): {missing}."),
-        "type": "number" if missing == "reject" else ["number", "null"],
+        "type": "number" if missing == "reject" and known.table is None else ["number", "null"],
         "exclusiveMinimum": -_BOUND,
         "exclusiveMaximum": _BOUND,
         **({"x-monotone": known.monotone} if known.monotone else {}),
