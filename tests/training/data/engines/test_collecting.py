@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Collect: TypeAlias = Callable[..., tuple[dict[str, Any], str]]
 
+pytestmark = pytest.mark.slow
+
 SECRET = "elastic:s3cret-pass"
 BASIC = "Basic " + base64.b64encode(SECRET.encode()).decode()
 FOUND = {"hits": {"hits": [{"_id": "d1", "_score": 1.10, "matched_queries": {"bm25": 1e-3}}]}}
@@ -518,7 +520,6 @@ def test_wrong_use_is_one_sentence_before_anything_is_sent(
     assert [] == engine.asked
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_stopped_goes_on(
     at: Path, engine: Engine, collected: Collect, ending: signal.Signals, code: int
