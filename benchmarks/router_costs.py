@@ -3,6 +3,7 @@
 Five clusters; signatures of P = 5, vectors as wide as the features. The bare call is one product with as many numbers as the
 router compares: all training queries, one point per cluster, or one row of weights per cluster. ``fusion, scored`` is the
 routing and the scoring of a query together: it scores with every cluster, so it stands beside the scoring with one.
+``no clusters, scored`` is a ranking by a version without clusters; it stands beside one whose clusters all have the global scorer.
 Normal distributions (``kl``, ``bhattacharyya``) are compared if the covariances are not too large.
 """
 
@@ -16,9 +17,10 @@ import numpy as np
 from benchmarks import served_models
 from benchmarks.routing import draw
 from localrank.points.gaussian import GaussianPoints, GaussianRepresentation
+from localrank.points.signature import PcaRepresentation
 from localrank.points.vectors import MeanRepresentation, VectorPoint, VectorPoints
 from localrank.ranker import Ranker
-from localrank.routing.router import ExactRouter
+from localrank.routing.router import ExactRouter, GlobalRouter
 from localrank.routing.routers import (
     CentroidRouter,
     ClassifierRouter,
@@ -92,6 +94,7 @@ def router_calls(
             ours, bare = one_each(router, distributions, flat[:CLUSTERS])
             yield f"medoid, {similarity}", ours, bare
     yield ("fusion, scored", *_scored(fusion, n_features))
+    yield ("no clusters, scored", *_unrouted(ExactRouter(signatures, clusters), n_features))
 
 
 def _gaussians(n_queries: int, n_features: int) -> tuple[GaussianPoints, list[object]]:
@@ -100,6 +103,16 @@ def _gaussians(n_queries: int, n_features: int) -> tuple[GaussianPoints, list[ob
     clouds = [contract.cloud(served_models.documents(20, n_features) + query) for query in range(ASKED)]
     points = GaussianRepresentation(np.eye(n_features), 0.5).of_all(clouds)
     return points.take(np.arange(n_queries) % ASKED), [points.of(query) for query in range(ASKED)]
+
+
+def _unrouted(router: ExactRouter, n_features: int) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the ranking of a hundred documents without clusters, and with clusters that all have the global scorer."""
+    made = served_models.ranker(100, n_features)
+    signer = PcaRepresentation(router.points.directions.shape[1])  # type: ignore[attr-defined]
+    whole, documents = made.global_scorer, served_models.documents(100, n_features)
+    alone = Ranker(made.contract, signer, GlobalRouter(), (), whole)
+    routed = Ranker(made.contract, signer, router, (whole,) * CLUSTERS, whole)
+    return partial(alone.rank, documents), partial(routed.rank, documents)
 
 
 def _scored(fusion: FusionRouter, n_features: int) -> tuple[Callable[[], object], Callable[[], object]]:

@@ -11,8 +11,8 @@ direction is nearly the same in all queries, as it is where features are counts.
 The router has the parameters that training ships, except that the tables are used however few queries there are. Each
 query is routed once and is new to the router; times are medians. ``recall`` is how often the most similar training
 query is found, ``short by`` how much less similar the one found is on average, ``agreement`` how often the cluster is
-that of the exact scan. Then, for several numbers of features, both at the number of training queries up to which training
-ships the exact scan. The exit code is 1 where a threshold is missed.
+that of the exact scan. Then, for several numbers of features and both kinds of forms, both at the number of training queries up
+to which training ships the exact scan. The exit code is 1 where a threshold is missed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -192,17 +194,19 @@ def main() -> int:
                 wanted.append((growth <= MOST_GROWTH, f"{name}: {growth:.1f} times a thousand's time"))
     print_table(HEADER, rows)
     print()
-    met: list[tuple[int | float, ...]] = []
-    for n_features in (int(width) for width in options.meet.split(",") if width):
-        size = exact_below(options.components, n_features)
+    met: list[tuple[str | int | float, ...]] = []
+    widths = [int(width) for width in options.meet.split(",") if width]
+    for form, n_features in product(("eq5", "covariance"), widths):
+        size = exact_below(options.components, n_features, form)
         lsh, exact, asked, _ = made("spread", size, options.components, n_features)
-        ours, scan = timed(lsh, asked)[0], timed(exact, asked)[0]
-        met.append((n_features, size, ours, scan, scan / ours))
+        ours = timed(replace(lsh, similarity=form), asked)[0]
+        scan = timed(replace(exact, similarity=form), asked)[0]
+        met.append((form, n_features, size, ours, scan, scan / ours))
         apart = max(scan / ours, ours / scan)
         wanted.append(
-            (apart <= MOST_APART, f"{n_features} features, {size} queries: {apart:.1f} times apart")
+            (apart <= MOST_APART, f"{form}, {n_features} features, {size} queries: {apart:.1f} times apart")
         )
-    print_table(("features", "exact scan below", "lsh ms", "exact ms", "times"), met)
+    print_table(("form", "features", "exact scan below", "lsh ms", "exact ms", "times"), met)
     missed = [what for good, what in wanted if not good]
     for what in missed:
         print(f"MISSED {what}")

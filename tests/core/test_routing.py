@@ -425,14 +425,32 @@ def test_settings_that_are_not_given_are_those_of_the_documentation() -> None:
 
 
 @pytest.mark.parametrize(("components", "features"), [(1, 1), (4, 46), (8, 700)])
-def test_hash_tables_begin_where_all_queries_hold_a_million_and_a_half_numbers(
-    components: int, features: int
+@pytest.mark.parametrize(
+    ("similarity", "more", "most"), [("eq5", 200, 1_500_000), ("covariance", 550, 780_000)]
+)
+def test_hash_tables_begin_where_all_queries_hold_so_many_numbers(
+    components: int, features: int, similarity: str, more: int, most: int
 ) -> None:
-    """Each query counts for 200 more than its directions hold."""
-    below = exact_below(components, features)
+    """Each query counts for some more than its directions hold."""
+    below = exact_below(components, features, similarity)
 
-    assert below * (components * features + 200) <= 1_500_000
-    assert (below + 1) * (components * features + 200) > 1_500_000
+    assert below * (components * features + more) <= most
+    assert (below + 1) * (components * features + more) > most
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_the_form_of_the_similarity_decides_too_where_tables_begin(similarity: str) -> None:
+    n_queries = exact_below(3, 24, "covariance")
+    signatures, clusters = clustered(n_queries, 4, 0.3)
+    assert (3, 24) == signatures.directions.shape[1:]
+    few = signatures.take(np.arange(n_queries - 1))
+
+    def strategy(known: Signatures) -> str:
+        router = lsh(known, clusters[: len(known)], similarity=similarity, exact_below=None)
+        return router.route(signatures.of(0)).strategy
+
+    assert "exact" == strategy(few)
+    assert ("exact" if similarity == "eq5" else "lsh") == strategy(signatures)
 
 
 def test_every_router_sends_training_queries_to_their_cluster(arithmetic: str) -> None:

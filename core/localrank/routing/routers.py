@@ -53,17 +53,19 @@ if TYPE_CHECKING:
     from localrank.routing.search import HyperplaneTables, Search
 
 #: If the training queries together have this many numbers, the scan takes as long as the tables. Each query counts the
-#: numbers of its directions and some more (`benchmarks/routing.py` measures where the times are equal).
-_AS_FAST, _PER_QUERY = 1_500_000, 200
+#: numbers of its directions and some more (`benchmarks/routing.py` measures where the times are equal): by eq. 5, whose scan is
+#: compiled, and by the other forms, which compare in numpy.
+_COMPILED, _IN_NUMPY = (1_500_000, 200), (780_000, 550)
 #: No setting counts more than an int32 does, which is what the tables hold.
 _LARGEST = 2**31 - 1
 #: Why a hash table's answer is not one of its candidates.
 NO_CANDIDATES = "no_candidates"
 
 
-def exact_below(n_components: int, n_features: int) -> int:
+def exact_below(n_components: int, n_features: int, similarity: str = "eq5") -> int:
     """Return the number of training queries below which it is faster to compare all of them than to use hash tables."""
-    return _AS_FAST // (n_components * n_features + _PER_QUERY)
+    as_fast, per_query = _COMPILED if similarity == "eq5" else _IN_NUMPY
+    return as_fast // (n_components * n_features + per_query)
 
 
 class _Standing(WithoutQueries, ABC):
@@ -239,7 +241,9 @@ class LshRouter(AmongQueries):
         if not self.rerank and self.exact_below is None:
             return False
         n_queries, n_components, n_features = self.points.directions.shape
-        below = exact_below(n_components, n_features) if self.exact_below is None else self.exact_below
+        below = self.exact_below
+        if below is None:
+            below = exact_below(n_components, n_features, self.similarity)
         return bool(n_queries < below)
 
     @cached_property
