@@ -62,6 +62,21 @@ XGB_TREE = {
     "default_left": [0, 0, 1, 0, 0],
     "split_type": [0, 0, 0, 0, 0],
 }
+
+
+def sorted_out(codes: list[int], default_left: int = 1) -> dict[str, Any]:
+    """The same tree, where feature 1 is a category and these codes of it go right."""
+    return {
+        **XGB_TREE,
+        "split_type": [0, 0, 1, 0, 0],
+        "default_left": [0, 0, default_left, 0, 0],
+        "categories": codes,
+        "categories_nodes": [2],
+        "categories_segments": [0],
+        "categories_sizes": [len(codes)],
+    }
+
+
 ROWS = [[0.0, 0.0], [0.5, -2.0], [0.5, -1.0], [np.nan, 0.0], [np.nan, np.nan], [0.6, np.nan]]
 LEAVES = [10, 20, 40, 40, 20, 20]
 
@@ -71,6 +86,8 @@ def xgb(**changed: Any) -> dict[str, Any]:
     parameters = {"num_class": "0", "num_target": "1", "num_feature": "2", "base_score": "0E0"}
     parameters.update({name: value for name, value in changed.items() if name in parameters})
     trees = changed.get("trees", [XGB_TREE])
+    texts = changed.get("texts", [])
+    encoded = {"offsets": [0, len(texts)], "values": texts} if texts else {"values": changed.get("enc", [])}
     return {
         "learner": {
             "learner_model_param": parameters,
@@ -83,6 +100,7 @@ def xgb(**changed: Any) -> dict[str, Any]:
                     "name": "gbtree",
                     "model": {
                         "trees": trees,
+                        "cats": {"enc": [{}, encoded]} if encoded["values"] else {},
                         "gbtree_model_param": {"num_parallel_tree": changed.get("parallel", "1")},
                     },
                 },
@@ -159,7 +177,16 @@ def test_a_probability_lies_between_0_and_1(tmp_path: Path, base: str) -> None:
         ({"names": ["a"]}, "expected 2 names of features, found 1"),
         ({"num_feature": "1"}, "trees look at 2 features, num_feature is 1"),
         ({"trees": [{**XGB_TREE, "tree_param": {"size_leaf_vector": "2"}}]}, "expected leaves of one value"),
-        ({"trees": [XGB_TREE, {**XGB_TREE, "split_type": [0, 0, 1, 0, 0]}]}, "tree 1 splits on categories"),
+        ({"trees": [XGB_TREE, sorted_out([5])]}, "tree 0 takes feature 1 for a number and for a category"),
+        ({"trees": [sorted_out([-1])]}, "expected categories from 0"),
+        ({"trees": [sorted_out([10_000])]}, "expected at most 10000 values of a category, found 10001"),
+        ({"trees": [sorted_out([4])], "enc": [1, 2, 3, 4]}, "a split names category 4, of 4"),
+        ({"trees": [sorted_out([1])], "enc": [1, 2, 1.0]}, "different values of a category, found two"),
+        (
+            {"trees": [sorted_out([1])], "enc": [1, None]},
+            "expected values of a category, found one that is empty",
+        ),
+        ({"trees": [sorted_out([1])], "enc": [1, []]}, "expected values of a category: expected a text"),
         ({"trees": [{**XGB_TREE, "left_children": [0, -1, 3, -1, -1]}]}, "a node has two parents"),
     ],
 )
@@ -167,6 +194,18 @@ def test_an_xgboost_model_that_gives_no_ranking_is_refused(
     tmp_path: Path, changed: dict[str, Any], words: str
 ) -> None:
     assert words in refused(tmp_path, xgb(**changed))
+
+
+@pytest.mark.parametrize("default_left", [0, 1])
+def test_categories_of_an_xgboost_split_go_right_and_all_others_left(
+    tmp_path: Path, default_left: int
+) -> None:
+    """Codes 3 and 4 stand for a value that is not known and for none."""
+    model = read(tmp_path, xgb(trees=[sorted_out([2, 0], default_left)]))
+
+    assert {1: ("0", "1", "2")} == model.categories
+    none = 20 if default_left else 40
+    assert [40, 20, 40, 20, none] == scores(model, [[1.0, code] for code in range(5)])
 
 
 def test_an_xgboost_model_of_one_class_and_of_unused_features_is_read(tmp_path: Path) -> None:
@@ -293,6 +332,55 @@ def test_scale_and_bias_are_applied(tmp_path: Path, written: object, scale: floa
     assert [scale * 1 + bias, scale * 8 + bias] == scores(model, [[0, -1], [1, 0]])
 
 
+ONE_HOT = {"split_type": "OneHotFeature", "cat_feature_index": 0, "value": -2}
+KIND = {"feature_index": 0, "flat_feature_index": 2, "feature_id": "kind", "values": [-2, 7]}
+TEXTS = [{"hash": 9, "value": "c"}, {"hash": 7, "value": "b"}, {"hash": 2**32 - 2, "value": "a"}]
+
+
+def one_hot(**changed: Any) -> dict[str, Any]:
+    """A tree that asks for the value "a" of a category."""
+    tree = {"splits": [ONE_HOT], "leaf_values": [1.0, 2.0]}
+    info = {
+        "float_features": CAT_FEATURES,
+        "categorical_features": [KIND],
+        "cat_features_hash": TEXTS,
+        **changed,
+    }
+    return cat(features_info=info, oblivious_trees=[tree])
+
+
+def test_a_one_hot_split_sends_one_value_right(tmp_path: Path) -> None:
+    """Hashes have a sign in splits. Values that no split asks for are the unknown value."""
+    model = read(tmp_path, one_hot())
+
+    assert {2: ("b", "a")} == model.categories
+    assert [1, 2, 1, 1] == scores(model, [[0, 0, code] for code in range(4)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"cat_features_hash": []},
+            "expected the values of the category 'kind', found only their hashes; save",
+        ),
+        ({"cat_features_hash": TEXTS[:2]}, "found only their hashes"),
+        ({"cat_features_hash": [*TEXTS, {"hash": 7, "value": "a"}]}, "found two with the same spelling"),
+        (
+            {"categorical_features": [{**KIND, "values": [7]}]},
+            "asks for the value -2, which its feature does not",
+        ),
+        ({"ctrs": [{}]}, "expected one-hot splits of categories, found statistics of them (CTR)"),
+        ({"text_features": [{}]}, "expected numbers and categories, found text_features"),
+        ({"categorical_features": [{**KIND, "flat_feature_index": 1}]}, "numbered from 0 without gaps"),
+    ],
+)
+def test_other_categories_of_catboost_are_refused(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    assert words in refused(tmp_path, one_hot(**changed))
+
+
 def test_a_nested_tree_is_followed_from_its_root(tmp_path: Path) -> None:
     members = cat(
         scale_and_bias=[2.0, [1.0]],
@@ -356,8 +444,8 @@ def test_catboost_features_are_found_by_their_index_whatever_their_order(tmp_pat
         ),
         ({"trees": [{"value": [1, 2]}]}, "expected leaves of one value, found 2"),
         (
-            {"trees": [{"split": {"split_type": "OneHotFeature"}, "left": {}, "right": {}}]},
-            "expected splits of numbers, found OneHotFeature",
+            {"trees": [{"split": {"split_type": "OnlineCtr"}, "left": {}, "right": {}}]},
+            "expected splits of numbers and one-hot splits, found OnlineCtr",
         ),
     ],
 )

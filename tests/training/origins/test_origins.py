@@ -335,29 +335,90 @@ def test_models_of_several_scores_are_refused(tmp_path: Path, documents: Matrix,
         read_model(path)
 
 
-def test_splits_on_categories_are_refused_with_a_way_out(
-    tmp_path: Path, documents: Matrix, labels: Any
-) -> None:
+def with_categories(documents: Matrix, labels: Any, *, gaps: bool) -> Any:
+    """Return a frame of two categories and a number, which all matter."""
     import pandas as pd
 
-    frame = pd.DataFrame({"kind": pd.Categorical(np.array(list("abcd"))[labels]), "bm25": documents[:, 0]})
-    path = tmp_path / "model.json"
-    data = xgboost.DMatrix(frame, labels, enable_categorical=True)
-    xgboost.train({"tree_method": "hist", "max_cat_to_onehot": 1}, data, 2).save_model(path)
-    with pytest.raises(
-        InvalidData, match="XGBoost: tree 0 splits on categories, which cannot be imported; encode them"
-    ):
-        read_model(path)
+    kinds = np.array(["b", "a", "d", "c", "e"])[(labels + np.arange(len(labels)) % 2) % 5]
+    sizes = 40 + (np.arange(len(labels)) * 7 + labels) % 37
+    frame = pd.DataFrame({"bm25": documents[:, 0], "kind": kinds, "size": sizes})
+    if gaps:
+        frame = frame.astype({"kind": object, "size": object})
+        frame.loc[::7, "kind"] = frame.loc[::5, "size"] = None
+    return frame
 
-    booster = catboost.CatBoost(
-        {"iterations": 2, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 9}
-    )
-    frame["kind"] = frame["kind"].astype(str)
-    booster.fit(catboost.Pool(frame, labels, cat_features=["kind"]))
-    booster.save_model(str(path), format="json", pool=catboost.Pool(frame, labels, cat_features=["kind"]))
-    with pytest.raises(
-        InvalidData, match="CatBoost: expected features that are numbers, found categorical_features"
-    ):
+
+@pytest.mark.parametrize("one_hot", [1, 100], ids=["partitions", "one-hot"])
+@pytest.mark.parametrize("frame_of_codes", [False, True])
+def test_categories_rank_by_their_values_as_xgboost_does(
+    tmp_path: Path, documents: Matrix, labels: Any, one_hot: int, *, frame_of_codes: bool
+) -> None:
+    frame = with_categories(documents, labels, gaps=True)
+    table = frame.astype({"kind": "category", "size": "category"})
+    asked = frame
+    if frame_of_codes:
+        table = np.stack([frame["bm25"], table["kind"].cat.codes, table["size"].cat.codes], axis=1).astype(
+            float
+        )
+        table[:, 1:][table[:, 1:] < 0] = np.nan
+        asked = table.astype(np.float32)
+    kinds = {"feature_types": ["q", "c", "c"], "feature_names": list(frame)} if frame_of_codes else {}
+    data = xgboost.DMatrix(table, labels, enable_categorical=True, **kinds)
+    path = tmp_path / "model.json"
+    settings = {"tree_method": "hist", "max_cat_to_onehot": one_hot, "nthread": 1}
+    booster = xgboost.train(settings, data, 10)
+    booster.save_model(path)
+
+    imported = publish(Registry(tmp_path / "models"), "web", read_model(path), path)
+
+    assert imported.check is not None
+    ranker = load(imported.reference.path).ranker
+    kind, _ = ranker.contract.special.values()
+    if frame_of_codes:
+        assert {"0", "1", "2", "3", "4"} == set(kind.values)
+        asked = [[bm25, *[None if np.isnan(one) else int(one) for one in codes]] for bm25, *codes in asked]
+    else:
+        assert ("a", "b", "c", "d", "e") == kind.values  # noqa: PD011
+    np.testing.assert_allclose(ranker.rank(asked).scores, booster.predict(data), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("grow", ["SymmetricTree", "Depthwise"])
+def test_one_hot_categories_rank_by_their_values_as_catboost_does(
+    tmp_path: Path, documents: Matrix, labels: Any, grow: str
+) -> None:
+    frame = with_categories(documents, labels, gaps=False)
+    frame["sale"] = labels % 2 == 0
+    pool = catboost.Pool(frame, labels, cat_features=["kind", "size", "sale"])
+    path = tmp_path / "model.json"
+
+    def trained(largest: int) -> Any:
+        settings = {
+            "iterations": 20,
+            "depth": 4,
+            "verbose": 0,
+            "allow_writing_files": False,
+            "thread_count": 1,
+        }
+        booster = catboost.CatBoost({**settings, "one_hot_max_size": largest, "grow_policy": grow})
+        booster.fit(pool)
+        booster.save_model(str(path), format="json", pool=pool)
+        return booster
+
+    booster = trained(100)
+
+    imported = publish(Registry(tmp_path / "models"), "web", read_model(path), path)
+
+    assert imported.check is not None
+    assert imported.check.deviation < 1e-12
+    ranker = load(imported.reference.path).ranker
+    assert ("kind", "size", "sale") == tuple(ranker.contract.special)
+    assert any("send these for a category of truth values" in note for note in imported.notes)
+    frame = frame.astype({"sale": int})
+    np.testing.assert_allclose(ranker.rank(frame).scores, booster.predict(pool), rtol=1e-12, atol=1e-12)
+    new = frame.assign(kind="new", size=1)
+    np.testing.assert_allclose(ranker.rank(new).scores, booster.predict(new), rtol=1e-12, atol=1e-12)
+    trained(2)
+    with pytest.raises(InvalidData, match="found statistics of them"):
         read_model(path)
 
 

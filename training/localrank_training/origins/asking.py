@@ -17,7 +17,7 @@ import tempfile
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from localrank.disk import read_plain
 from localrank.errors import InvalidData
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from localrank.arrays import Matrix, Vector
     from localrank_training.origins.model import OriginModel
 
@@ -155,8 +157,28 @@ def _catboost(path: Path, documents: Matrix, _: int) -> tuple[str, Vector]:
 
     booster = catboost.CatBoost()
     booster.load_model(str(path), format="json")
+    info = json.loads(path.read_text(encoding="utf-8"))["features_info"]
+    if categorical := info.get("categorical_features"):
+        # It takes categories as texts. No split asks for this one.
+        asked, other = documents.astype(object), "\0"
+        for feature in categorical:
+            at, texts = feature["flat_feature_index"], [text for _, text in values_asked(feature, info)]
+            codes = np.nan_to_num(documents[:, at], nan=len(texts)).astype(int)
+            asked[:, at] = [texts[code] if code < len(texts) else other for code in codes]
+        documents = catboost.Pool(asked, cat_features=[one["flat_feature_index"] for one in categorical])
     scores = booster.predict(documents, prediction_type="RawFormulaVal", thread_count=1)
     return catboost.__version__, np.asarray(scores, np.float64)
+
+
+#: CatBoost's hashes of values have 32 bits; splits write them with a sign, the table of texts without one.
+HASH = 0xFFFF_FFFF
+
+
+def values_asked(feature: Mapping[str, Any], info: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return hash and text of each value of a category that a split of CatBoost asks for, in the order of the codes."""
+    wanted = {value & HASH for value in feature.get("values", ())}
+    listed = ((entry["hash"] & HASH, entry["value"]) for entry in info.get("cat_features_hash", ()))
+    return [(code, text) for code, text in listed if code in wanted]
 
 
 def _main(form: str, rounds: str, where: str) -> int:

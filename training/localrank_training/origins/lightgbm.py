@@ -10,9 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 from localrank.errors import InvalidData
-from localrank.features.feature import spelled
 from localrank_training.learners.forests import from_lightgbm
-from localrank_training.origins.model import OriginModel
+from localrank_training.origins.model import OriginModel, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +73,7 @@ def _categories(text: str, infos: Sequence[str]) -> dict[int, tuple[str, ...]]:
     except json.JSONDecodeError:
         listed = []
     try:
-        values = [tuple(str(spelled(value)) for value in one) for one in listed]
+        values = [values_of("LightGBM", one) for one in listed]
     except TypeError as error:
         raise InvalidData(f"LightGBM: pandas_categorical: expected lists of values, found {error}") from None
     columns = [at for at, info in enumerate(infos) if not info.startswith("[") and info != "none"]
@@ -83,11 +82,6 @@ def _categories(text: str, infos: Sequence[str]) -> dict[int, tuple[str, ...]]:
             f"LightGBM: expected to find which features are the {len(values)} categories of the pandas frame, found "
             f"{len(columns)} that the trees use; leave unused columns out and train again"
         )
-    for one in values:
-        if len(set(one)) < len(one):
-            raise InvalidData(
-                "LightGBM: expected different values of a category, found two with the same spelling"
-            )
     return dict(zip(columns, values, strict=True)) if values else {}
 
 

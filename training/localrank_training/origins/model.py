@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from localrank.arrays import one_line
-from localrank.features.feature import Feature
+from localrank.errors import InvalidData
+from localrank.features.feature import MOST_VALUES, Feature, spelled
 from localrank.scorers import TreesScorer
 from localrank_training.data.queries import default_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from localrank.features.feature import Missing
     from localrank.scorers import Scorer
 
 
 class TreeSplit(NamedTuple):
-    """A document goes left if its feature is not above the threshold.
+    """A document goes left if its feature is not above the threshold, or if it is in the category set of this number.
 
     ``left`` and ``right`` are the arguments of the function that looks up a node; ``decision`` holds the bits of
     `localrank.scorers.trees` that say where a missing value goes.
@@ -44,6 +45,14 @@ class Grove:
         self._nodes: list[tuple[int, float, int]] = []
         self._children: list[list[int]] = []
         self._values: list[float] = []
+        self._sets: dict[bytes, int] = {}
+
+    def category_set(self, codes: Iterable[int]) -> int:
+        """Return the number of the set of these codes, which is added if it is new."""
+        among = np.fromiter(codes, np.int64)
+        words = np.zeros(int(among.max(initial=-1)) // 32 + 1, np.uint32)
+        np.bitwise_or.at(words, among // 32, np.uint32(1) << (among % 32).astype(np.uint32))
+        return self._sets.setdefault(words.tobytes(), len(self._sets))
 
     def plant(self, root: Any, look: Callable[[Any], TreeSplit | float], most: int) -> None:
         """Add a tree.
@@ -100,9 +109,32 @@ class Grove:
             left=children[:, 0].copy(),
             right=children[:, 1].copy(),
             values=np.array(self._values, np.float64),
-            category_words=np.zeros(0, np.int32),
-            category_bits=np.zeros(0, np.uint32),
+            category_words=np.array([len(words) // 4 for words in self._sets], np.int32),
+            category_bits=np.frombuffer(b"".join(self._sets), np.uint32),
         )
+
+
+def values_of(origin: str, values: Iterable[object]) -> tuple[str, ...]:
+    """Return the values of a category as the contract spells them.
+
+    Raises:
+        InvalidData: there are too many, two have the same spelling, or one is no value.
+    """
+    try:
+        spelt = tuple("" if (text := spelled(value)) is None else text for value in values)
+    except TypeError as error:
+        raise InvalidData(f"{origin}: expected values of a category: {error}") from None
+    if "" in spelt:
+        raise InvalidData(f"{origin}: expected values of a category, found one that is empty")
+    if len(spelt) > MOST_VALUES:
+        raise InvalidData(
+            f"{origin}: expected at most {MOST_VALUES} values of a category, found {len(spelt)}"
+        )
+    if len(set(spelt)) < len(spelt):
+        raise InvalidData(
+            f"{origin}: expected different values of a category, found two with the same spelling"
+        )
+    return spelt
 
 
 #: Features that a model may have: more would fill the memory with synthetic documents.

@@ -3,10 +3,15 @@ r"""XGBoost's JSON, as ``Booster.save_model("model.json")`` writes it [chen2016]
 A document goes left if its value is *below* the threshold, in float32; that is the same as not above the float32 before
 the threshold. The scores are margins (``output_margin=True``): ``base_score`` is turned back through the objective's
 link first. XGBoost adds in float32 and this in float64, hence the tolerance.
+
+A split on categories names those that go *right*; all others go left, also values that it does not know. One-hot splits
+are the same with one category. Categories of a data frame are in the file with their values since version 3.1; else the codes
+themselves are the values.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -14,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from localrank.errors import InvalidData
+from localrank.features.feature import MOST_VALUES
 from localrank.scorers import LinearScorer
-from localrank.scorers.trees import DEFAULT_LEFT, MISSING_NAN
+from localrank.scorers.trees import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN
 from localrank_training.learners.forests import reason_of
-from localrank_training.origins.model import Grove, OriginModel, TreeSplit
+from localrank_training.origins.model import Grove, OriginModel, TreeSplit, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +50,7 @@ def read(members: Mapping[str, Any]) -> OriginModel:
     """Read the model, from its JSON.
 
     Raises:
-        InvalidData: it gives several scores, splits on categories, or is not what XGBoost writes.
+        InvalidData: it gives several scores, has too many categories, or is not what XGBoost writes.
     """
     try:
         return _read(members["learner"])
@@ -82,12 +88,70 @@ def _read(learner: Mapping[str, Any]) -> OriginModel:
         trees = trees[:used]
     grove = Grove()
     grove.plant_constant(base)
+    categories = _categories(learner.get("feature_types") or (), model)
     for number, tree in enumerate(trees):
-        _plant(grove, tree, number, weights[number] if weights else 1.0)
+        _plant(grove, tree, number, weights[number] if weights else 1.0, categories)
     scorer = grove.scorer()
     if scorer.n_features > n_features:
         raise ValueError(f"trees look at {scorer.n_features} features, num_feature is {n_features}")
-    return OriginModel("xgboost", scorer, n_features, names, "nan", 0.0, rounds, TOLERANCE, notes=notes)
+    return OriginModel(
+        "xgboost",
+        scorer,
+        n_features,
+        names,
+        "nan",
+        0.0,
+        rounds,
+        TOLERANCE,
+        notes=notes,
+        categories=categories,
+    )
+
+
+def _categories(types: Sequence[str], model: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
+    """Return the values of each feature that is a category, at their codes."""
+    largest = {at: -1 for at, kind in enumerate(types) if kind == "c"}
+    for tree in model["trees"]:
+        for node, codes in _sets(tree).items():
+            feature = tree["split_indices"][node]
+            largest[feature] = max(largest.get(feature, -1), *codes, -1)
+    named = model.get("cats", {}).get("enc", ())
+    found = {}
+    for at, last in largest.items():
+        stated = _stated(named[at]) if at < len(named) else []
+        if last >= MOST_VALUES:
+            raise InvalidData(
+                f"XGBoost: expected at most {MOST_VALUES} values of a category, found {last + 1}"
+            )
+        if stated and last >= len(stated):
+            raise ValueError(f"a split names category {last}, of {len(stated)}")
+        found[at] = values_of("XGBoost", stated or range(last + 1))
+    return found
+
+
+def _stated(encoded: Mapping[str, Any]) -> Sequence[object]:
+    """Return the values of a data frame's category: numbers, or texts as bytes one after the other."""
+    values, ends = encoded["values"], encoded.get("offsets")
+    if ends is None:
+        return list(values)
+    texts = bytes(byte & 0xFF for byte in values)
+    if not texts.isascii():
+        raise InvalidData(
+            "XGBoost: expected values of categories in ASCII, found others, which XGBoost cuts off in its file (3.2); rename "
+            "them and train again"
+        )
+    return [texts[begin:end].decode() for begin, end in itertools.pairwise(ends)]
+
+
+def _sets(tree: Mapping[str, Any]) -> dict[int, list[int]]:
+    """Return by node the categories that go right."""
+    listed = zip(
+        *(tree.get(f"categories_{what}", ()) for what in ("nodes", "segments", "sizes")), strict=True
+    )
+    sets = {node: tree["categories"][begin : begin + size] for node, begin, size in listed}
+    if any(code < 0 for codes in sets.values() for code in codes):
+        raise ValueError("expected categories from 0")
+    return sets
 
 
 def _linear(
@@ -139,15 +203,16 @@ def _best_rounds(learner: Mapping[str, Any]) -> int | None:
     return int(best) + 1
 
 
-def _plant(grove: Grove, tree: Mapping[str, Any], number: int, weight: float) -> None:
+def _plant(
+    grove: Grove,
+    tree: Mapping[str, Any],
+    number: int,
+    weight: float,
+    categories: Mapping[int, tuple[str, ...]],
+) -> None:
     if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
         raise InvalidData(
             f"XGBoost: tree {number}: expected leaves of one value, found several (multi_strategy)"
-        )
-    if any(tree.get("split_type", ())):
-        raise InvalidData(
-            f"XGBoost: tree {number} splits on categories, which cannot be imported; encode them as numbers (one column "
-            "for each category, or its mean label) and train again"
         )
     left, right = tree["left_children"], tree["right_children"]
     features, defaults = tree["split_indices"], tree["default_left"]
@@ -157,9 +222,19 @@ def _plant(grove: Grove, tree: Mapping[str, Any], number: int, weight: float) ->
         below = np.nextafter(conditions, np.float32(-np.inf))
     values = (conditions * np.float32(weight)).astype(np.float64)
 
+    asks_category, sets = tree.get("split_type", ()), _sets(tree)
+
     def look(node: int) -> TreeSplit | float:
         if left[node] < 0:
             return float(values[node])
+        known = categories.get(features[node])
+        if bool(asks_category and asks_category[node]) != (known is not None):
+            raise ValueError(f"tree {number} takes feature {features[node]} for a number and for a category")
+        if known is not None:
+            # Behind the known values stand the codes of a value that is not known, and of none.
+            here = set(range(len(known) + 1)).difference(sets[node])
+            here.update([len(known) + 1] * bool(defaults[node]))
+            return TreeSplit(features[node], grove.category_set(here), CATEGORICAL, left[node], right[node])
         decision = MISSING_NAN | (DEFAULT_LEFT if defaults[node] else 0)
         return TreeSplit(features[node], float(below[node]), decision, left[node], right[node])
 
