@@ -347,7 +347,8 @@ class Http(asyncio.BufferedProtocol):
         if self._ahead:
             self._connections.put_off(self)
         elif self._connections.spare:
-            self._loop.call_soon(self._move)  # the event loop sends what is written before that
+            # uvloop sends what was written while it read after the callbacks that wait by then, so there are two.
+            self._loop.call_soon(self._loop.call_soon, self._move)
 
     def _move(self) -> None:
         """Go to a worker that is less busy, unless the next request has begun."""

@@ -213,6 +213,32 @@ async def test_a_connection_stays_where_its_next_request_has_begun_or_no_worker_
         place.neighbours.leave()
 
 
+def test_a_refusal_is_sent_before_its_connection_goes(board: Board) -> None:
+    """It is written while the event loop reads, and uvloop sends that later than other answers."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def refuse() -> bytes:
+        busy = Place(board, 0, Clock())
+        busy.join()
+        busy.worker.admission.working = 512
+        client = Client()
+        await busy.serve(client.ours)
+        await asyncio.sleep(0.01)
+        busy.neighbours._target = 1
+        busy.worker.connections.spare = 1
+        client.theirs.send(request(body=b"body"))
+        await until(lambda: not busy.worker.open)
+        received, [descriptor], _, _ = socket.recv_fds(board.channels[1][0], 1, 1)
+        assert b"c" == received
+        busy.neighbours.leave()
+        answer = b""
+        with socket.socket(fileno=descriptor), client.theirs, suppress(BlockingIOError):
+            answer = client.theirs.recv(4096)
+        return answer
+
+    assert uvloop.run(refuse()).startswith(b"HTTP/1.1 429")
+
+
 def _readable(client: socket.socket) -> bool:
     try:
         return bool(client.recv(1, socket.MSG_PEEK))
