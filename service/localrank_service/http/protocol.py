@@ -356,7 +356,9 @@ class Http(asyncio.BufferedProtocol):
         if (
             connections.spare > 0
             and self.place is connections.idle
-            and not (self._last or self._ended or self.flushing or self._transport.is_closing())
+            and not (
+                self._ahead or self._last or self._ended or self.flushing or self._transport.is_closing()
+            )
             and self._scope["scheme"] == "http"
             and connections.hand_over(self._transport.get_extra_info("socket").fileno())
         ):
