@@ -343,6 +343,21 @@ async def test_files_of_a_generation_that_is_looked_into_may_become_anything(
     assert before == cut == await ask(client)
 
 
+async def test_another_generation_of_the_same_number_is_noticed(
+    client: httpx.AsyncClient, models_dir: Path
+) -> None:
+    before = await ask(client)
+    shutil.rmtree(models_dir / ".tables" / "items")
+    publish_table(models_dir, {"a": (7.0, "kobo")})
+
+    for _ in range(2000):
+        if (after := await ask(client)) != before:
+            break
+        await anyio.sleep(0.005)
+
+    assert (scored(1, 7, "kobo"), 1) == after
+
+
 async def test_a_model_without_its_table_is_broken_until_the_table_comes(
     models_dir: Path, connect: Connect, loaded: Callable[[httpx.AsyncClient], Awaitable[None]]
 ) -> None:

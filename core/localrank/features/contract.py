@@ -331,7 +331,8 @@ class FeatureContract:
             kept = [at for at in kept if at not in lacking]
         codes = {place: self._codes[at] for place, at in enumerate(kept) if at in self._codes}
         found = matrix(documents, columns, codes)
-        return (found if len(kept) == self.n_features else self.widened(found, kept)), unknown
+        whole = len(kept) == self.n_features or found.ndim != 2
+        return (found if whole else self.widened(found, kept)), unknown
 
     def query_value(self, name: str, value: Any) -> tuple[int, float]:
         """Return the position of a feature of the query and the number of its value, NaN if there is none.

@@ -118,7 +118,16 @@ def fill(documents: Matrix, rows: Indices, filling: Filling) -> bool:
         documents: ``[n_docs, n_features]``, C-contiguous.
         rows: ``[n_docs]``, -1 for none.
         filling: which columns go where.
+
+    Raises:
+        ValueError: the documents are not such an array, or too narrow, or there are not as many rows.
     """
+    if documents.ndim != 2 or documents.dtype != np.float32 or not documents.flags.c_contiguous:
+        raise ValueError(f"expected contiguous rows of float32, found {documents.dtype} {documents.shape}")
+    if len(filling.places) and documents.shape[1] <= filling.places.max():
+        raise ValueError(f"expected more than {filling.places.max()} features, found {documents.shape[1]}")
+    if rows.shape != documents.shape[:1] or rows.dtype != np.int64 or not rows.flags.c_contiguous:
+        raise ValueError(f"expected int64 rows {documents.shape[:1]}, found {rows.dtype} {rows.shape}")
     compiled = library()
     if compiled is None:
         return False

@@ -17,7 +17,7 @@ import re
 import shutil
 import tempfile
 from bisect import bisect_left
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -224,7 +224,7 @@ class Registry:
     def publish(self, name: str, ranker: Ranker, provenance: Provenance) -> Reference:
         """Write a new version of a model and verify what was written; aliases stay as they are.
 
-        The version gets its number, the next after the highest, only once it is whole and reproduces its probe.
+        The version gets its number, the next after the highest that is or was used, only once it is whole and reproduces its probe.
 
         Raises:
             PublishFailed: it could not be written, or did not verify; nothing is left behind.
@@ -245,7 +245,7 @@ class Registry:
             with drafting(family) as draft:
                 while True:
                     with locked(family):
-                        version = max(self._numbers(name), default=0) + 1
+                        version = self._next(name)
                         try:
                             draft.place(family / str(version), name, version)
                         except OSError as error:
@@ -363,6 +363,14 @@ class Registry:
         """Compare two versions, of one model or of two; both must verify."""
         sides = [self.resolve(side) if isinstance(side, str) else side for side in (before, after)]
         return compare(*(artifact.load(side.path) for side in sides))
+
+    def _next(self, name: str) -> int:
+        """Return a number that neither a version has nor an alias ever stood for: readers know versions by their numbers."""
+        used = self._numbers(name)
+        # Without readable aliases a version can still be published; promoting it says what is wrong.
+        with suppress(ArtifactCorrupt):
+            used += [one.version for history in self._read(name).values() for one in history]
+        return max(used, default=0) + 1
 
     def _numbers(self, name: str) -> list[int]:
         try:

@@ -6,6 +6,7 @@ contract: a value that the model does not know is unseen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -169,6 +170,15 @@ def _fill(documents: Matrix, rows: Indices, filling: Filling) -> None:
         documents[known, place] = np.where(np.isnan(own), values, own)
 
 
+def _check_shape(documents: Any) -> None:
+    """Refuse what has no rows: a dictionary, or a value where a row should be."""
+    if isinstance(documents, Mapping):
+        raise InvalidDocuments("expected rows or a frame as documents, found a dictionary")
+    for at, row in enumerate(documents if isinstance(documents, list | tuple) else ()):
+        if isinstance(row, str) or not hasattr(type(row), "__len__"):
+            raise InvalidDocuments(f"expected a row of values for document {at}, found {row!r:.60}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemLookups:
     """Everything that a model takes from tables.
@@ -197,11 +207,21 @@ class ItemLookups:
             ids: ``[n_docs]``; ``None`` for a document without one.
 
         Raises:
-            InvalidDocuments: there are not as many ids as documents, or a value is none.
+            InvalidDocuments: there are not as many ids as documents, features are too few or too many, or a value is none.
         """
-        given, _ = self.contract.matrix(documents, looked_up=True)
+        contract = self.contract
+        _check_shape(documents)
+        given, _ = contract.matrix(documents, looked_up=True)
+        if given.shape[1:] != (contract.n_features,) and (given.ndim != 2 or len(given)):
+            found = given.shape[1] if given.ndim == 2 else f"shape {given.shape}"
+            few = contract.n_features - len(contract.looked_up)
+            raise InvalidDocuments(
+                f"expected {few} or {contract.n_features} features per document, found {found}"
+            )
         if len(ids) != len(given):
             raise InvalidDocuments(f"expected an id for each of {len(given)} documents, found {len(ids)}")
         filled = np.array(given, np.float32, order="C")
+        if not len(filled):
+            return FilledDocuments(np.zeros((0, contract.n_features), np.float32), {})
         unknown = {one.table.name: one.fill(filled, ids) for one in self.lookups}
         return FilledDocuments(filled, {name: count for name, count in unknown.items() if count})

@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
 
-from localrank.errors import LocalRankError
+from localrank.errors import ArtifactError, LocalRankError
 from localrank.registry.tables import items_for, tables_in
 from localrank.registry.versions import ALIASES
+from localrank.tables.generation import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -94,7 +95,7 @@ class Tables:
         self._hidden = list(hiding)
         self._lock = threading.Lock()
         self._views: WeakSet[LiveTables] = WeakSet()
-        self._loaded: WeakValueDictionary[str, ItemTable] = WeakValueDictionary()
+        self._loaded: WeakValueDictionary[tuple[str, str], ItemTable] = WeakValueDictionary()
 
     def of(self, model: str, contract: FeatureContract) -> LiveTables | None:
         """Return what a version of a model looks up; ``None`` if it looks up nothing.
@@ -128,7 +129,7 @@ class Tables:
             seen = self._look(view.contract)
             if seen == view.seen and time.monotonic() < view.retry_at:
                 continue
-            before = view.items.generations
+            before = {one.table.name: one.table for one in view.items.lookups}
             try:
                 items, refused = items_for(view.contract, self._registry, self._load)
             except LocalRankError as error:
@@ -161,7 +162,7 @@ class Tables:
         self,
         view: LiveTables,
         seen: object,
-        before: Mapping[str, int],
+        before: Mapping[str, ItemTable],
         refused: Mapping[str, str] | None = None,
     ) -> None:
         """Note and log what was found."""
@@ -177,7 +178,7 @@ class Tables:
                 )
         for one in view.items.lookups:
             table = one.table
-            if before.get(table.name) != table.generation:
+            if before.get(table.name) is not table:
                 _log.info(
                     "model %s looks into generation %d of table %s", view.model, table.generation, table.name
                 )
@@ -185,11 +186,22 @@ class Tables:
         view.retry_at = time.monotonic() + _RETRY if shown else float("inf")
 
     def _load(self, reference: Reference) -> ItemTable:
-        key = str(reference)
-        if (known := self._loaded.get(key)) is not None:
+        name = str(reference)
+        try:
+            sha256 = read_manifest(reference.path).sha256
+        except ArtifactError:
+            # What is looked into stays, whatever becomes of its files.
+            for (loaded, _), table in reversed(list(self._loaded.items())):
+                if loaded == name:
+                    return table
+            raise
+        if (known := self._loaded.get((name, sha256))) is not None:
             return known
         read, hold = self._copies.load(reference)
-        table = self._loaded[key] = replace(read.table, hold=hold)
+        if read.manifest.sha256 != sha256:
+            # The copy is of other files that had this number.
+            read, hold = self._copies.read(reference.path), None
+        table = self._loaded[name, read.manifest.sha256] = replace(read.table, hold=hold)
         return table
 
     def _look(self, contract: FeatureContract) -> object:

@@ -245,6 +245,33 @@ def test_documents_are_completed_by_id(tmp_path: Path) -> None:
         items.completed([[1.0]], ["a", "b"])
 
 
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ([[0.1, 2.0], [np.nan, 3.0]], "expected 1 or 3 features per document, found 2"),
+        (np.zeros((2, 0), np.float32), "expected 1 or 3 features per document, found 0"),
+        (np.zeros((2, 50), np.float32), "expected 1 or 3 features per document, found 50"),
+        (np.zeros((2, 3, 1), np.float32), r"found shape \(2, 3, 1\)"),
+        ([0.1, 0.2], "expected a row of values for document 0, found 0.1"),
+        ({"bm25": [0.1, 0.2]}, "expected rows or a frame as documents, found a dictionary"),
+    ],
+)
+def test_documents_of_another_width_are_refused(tmp_path: Path, documents: Any, said: str) -> None:
+    published(tmp_path)
+    items = localrank.load_items(contract(), tmp_path)
+
+    with pytest.raises(InvalidDocuments, match=said):
+        items.completed(documents, ["a", "x"])
+    assert (0, 3) == items.completed([], []).documents.shape
+
+
+def test_the_number_of_a_generation_that_was_deleted_is_not_given_again(tmp_path: Path) -> None:
+    published(tmp_path)
+    shutil.rmtree(published(tmp_path, ["d"], ROWS[:1]).path)
+
+    assert 3 == published(tmp_path, ["e"], ROWS[:1]).version
+
+
 def test_categories_get_the_codes_of_the_model(tmp_path: Path) -> None:
     published(tmp_path)
     brand = Feature("brand", "category", ("other", "kobo"), table="items")
