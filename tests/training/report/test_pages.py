@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from localrank._version import __version__
+from localrank.features.feature import Feature
 from localrank_training.report import Table
 from localrank_training.report.pages import page_of_tuning
 from localrank_training.report.parts import advised, data
@@ -225,6 +226,10 @@ def test_advice_and_curves_are_the_golden_ones() -> None:
 def contract(count: int) -> Any:
     return SimpleNamespace(
         names=tuple(f"f{number}" for number in range(count)),
+        features=tuple(
+            Feature(f"f{number}", "category", ("nike", "kobo")) if number == 2 else Feature(f"f{number}")
+            for number in range(count)
+        ),
         quantiles=np.arange(9)[:, None] * 1000.0 + np.arange(count),
         missing=["zero", *["reject"] * (count - 1)],
         normalise="none",
@@ -240,6 +245,15 @@ def test_the_data_and_the_contract_are_the_golden_ones() -> None:
     sections = [data(found), data(inspection(**labels)), contract_of(contract(3), found)]
 
     agree(GOLDEN / "data.json", sections)
+
+
+def test_a_category_has_values_instead_of_a_range() -> None:
+    [table] = contract_of(contract(3), inspection()).parts[1].parts  # type: ignore[union-attr]
+
+    assert isinstance(table, Table)
+    assert [("0", "4000", "8000"), ("1", "4001", "8001"), ("2 values", "", "")] == [
+        tuple(row[1:4]) for row in table.rows
+    ]
 
 
 def test_three_hundred_features_have_their_ranges() -> None:
