@@ -128,6 +128,39 @@ def test_options_count_before_what_is_remembered(tmp_path: Path) -> None:
     assert [[old], [old], [old], [held]] == [one["data"] for one in asked]
 
 
+def test_directions_and_typed_columns_are_added_to_what_is_remembered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, other, models = write(tmp_path / "old.csv", 0), tmp_path / "other.csv", tmp_path / "models"
+    usual = (tmp_path / "old.csv").read_text().replace("grade,query", "label,qid")
+    other.write_text(usual)
+    named = ["--label", "grade", "--qid", "query", "--ignore", "old", "--id", "url"]
+    first = ["train", old, "--models-dir", str(models), *named, "--learner", "ranksvm"]
+    like = ["--like", "model@1", "--models-dir", str(models), "--print-config"]
+    assert 0 == main([*first, "--set", "learner.C=1", "--monotone", "a=+1", "--monotone", "b=-1"])
+    capsys.readouterr()
+
+    for options, expected in (
+        ([], "monotone = {a = 1, b = -1}"),
+        (["--set", "learner.C=10"], "monotone = {a = 1, b = -1}"),
+        (["--monotone", "b=+1"], "monotone = {a = 1, b = 1}"),
+        (["--monotone", "a=0"], "monotone = {b = -1}"),
+        (["--learner", "lambdamart"], "monotone = {a = 1, b = -1}"),
+        (["--method", "auto"], "monotone = {a = 1, b = -1}"),
+    ):
+        assert 0 == main(["train", *like, *options])
+        assert expected in capsys.readouterr().out
+    # What is typed counts, even if it is the usual name; the column of ids may be absent.
+    typed = ["train", str(other), *like[:-1], "--label", "label", "--qid", "qid"]
+    assert 0 == main(typed)
+    capsys.readouterr()
+    other.write_text("\n".join(line.rpartition(",")[0] for line in usual.splitlines()))
+    assert 1 == main(typed)
+    assert "expected a column 'url'" in (said := capsys.readouterr().err)
+    assert "--id chooses another one, --id '' none" in said
+    assert 0 == main([*typed, "--id", "", "--ignore", "old"])
+
+
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, models = write(tmp_path / "judged.csv", 0), str(tmp_path)
     assert 0 == main(["train", data, *NAMED, "--learner", "linear", "--models-dir", models])

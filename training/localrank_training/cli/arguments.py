@@ -14,7 +14,7 @@ from localrank.commands.options import with_options
 from localrank.commands.output import print_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from localrank_training.data.queries import QuerySet
     from localrank_training.data.tables import Columns
@@ -119,22 +119,34 @@ def spread(arguments: Sequence[str]) -> list[str]:
     return spread_out if waiting is None else [*spread_out, waiting]
 
 
-def directions(told: Sequence[str] | None) -> list[str]:
-    """Return the setting that ``--monotone`` stands for."""
+def typed(context: typer.Context, group: str) -> frozenset[str]:
+    """Return the settings of one object whose options somebody has typed, defaults or not."""
+    found = set()
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name.startswith(f"{group}_") and source is not None and source.name == "COMMANDLINE":
+            found.add(name.removeprefix(f"{group}_"))
+    return frozenset(found)
+
+
+def directions(told: Sequence[str] | None, remembered: Mapping[str, int] | None = None) -> list[str]:
+    """Return the setting that ``--monotone`` stands for, over what is remembered; 0 takes a direction away."""
     from localrank_training.settings.config import value_text
 
     found: dict[str, int] = {}
     for text in told or ():
         name, _, sign = text.rpartition("=")
-        if not name or sign not in {"+1", "1", "-1"}:
+        if not name or sign not in {"+1", "1", "-1", "0"}:
             raise typer.BadParameter(
                 f"expected FEATURE=+1 or FEATURE=-1, found {text!r}", param_hint="--monotone"
             )
         if found.setdefault(name, int(sign)) != int(sign):
             raise typer.BadParameter(
-                f"expected one direction of {name!r}, found +1 and -1", param_hint="--monotone"
+                f"expected one direction of {name!r}, found {found[name]:+d} and {int(sign):+d}",
+                param_hint="--monotone",
             )
-    return [f"contract.monotone={value_text(found)}"] if found else []
+    kept = {name: sign for name, sign in {**(remembered or {}), **found}.items() if sign}
+    return [f"contract.monotone={value_text(kept)}"] if kept or found else []
 
 
 def say(text: str) -> None:

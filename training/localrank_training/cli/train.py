@@ -21,6 +21,7 @@ from localrank_training.cli.arguments import (
     Workers,
     directions,
     read_with,
+    typed,
     working,
 )
 from localrank_training.cli.output import (
@@ -35,6 +36,8 @@ from localrank_training.cli.output import (
 from localrank_training.data.tables import Columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from localrank.registry.versions import Reference, Registry
     from localrank_training.data.queries import QuerySet
     from localrank_training.evaluation.leaks import Leaks
@@ -178,16 +181,15 @@ def train(
     from localrank_training.settings.config import DATA, TrainingConfig, annotated, read_tables
 
     # Errors in the options are reported before the work.
-    overrides = [
-        *_kinds(kind),
-        *directions(monotone),
-        *(overrides or ()),
-        *_limits(budget, latency_budget),
-    ]
     columns = replace(_told(columns, kind), models_dir=models_dir)
     _check_promotion(promote=promote, if_better=promote_if_better)
     registry = Registry(Path(models_dir))
     before = {} if like is None else _asked_of(registry, like)
+    overrides = [
+        *_remembered(before, kind, monotone, another=bool(learner and not (method or config))),
+        *(overrides or ()),
+        *_limits(budget, latency_budget),
+    ]
     alone = not (config or method or learner or overrides or like)
     settings = (
         TrainingConfig.read(
@@ -198,7 +200,7 @@ def train(
     )
     if config is not None:
         columns = columns.over(read_tables(config).get(DATA, {}), f"{config}: [data]")
-    columns = columns.over(before.get("columns", {}), f"{like}: columns")
+    columns = columns.over(before.get("columns", {}), f"{like}: columns", typed(context, "columns"))
     baseline = baseline or before.get("baseline")
     if not data:
         data, validation = before.get("data"), validation or before.get("validation")
@@ -348,6 +350,19 @@ def _told(columns: Columns, kind: str | None) -> Columns:
     """Return the columns with that of the kinds as a feature of the query."""
     told = dict.fromkeys((*columns.query_feature, *([] if kind is None else [kind])))
     return replace(columns, query_feature=tuple(told))
+
+
+def _remembered(
+    before: Mapping[str, Any], kind: str | None, monotone: Sequence[str] | None, *, another: bool
+) -> list[str]:
+    """Return the settings of kinds and directions: as given here, else as before. They belong to the data, so another
+    learner keeps them.
+    """
+    asked = before.get("configuration", {})
+    clustering = asked.get("clustering", {})
+    if kind is None and another and clustering.get("method") == "kind":
+        kind = clustering.get("column")
+    return [*_kinds(kind), *directions(monotone, asked.get("contract", {}).get("monotone"))]
 
 
 def _kinds(column: str | None) -> list[str]:

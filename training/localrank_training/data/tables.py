@@ -24,7 +24,7 @@ from localrank.settings import checked, plain, setting, settings_of
 from localrank_training.data.queries import MAX_FEATURES, default_names, repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -112,14 +112,20 @@ class Columns:
         chosen = {one.name: getattr(self, one.name) for one in settings_of(type(self)) if one.meaning}
         return {name: plain(value) for name, value in chosen.items() if value != getattr(AS_NAMED, name)}
 
-    def over(self, remembered: Mapping[str, Any], where: str) -> Columns:
+    def over(self, remembered: Mapping[str, Any], where: str, typed: Collection[str] = ()) -> Columns:
         """Return what was chosen here, and otherwise what was chosen before, as `to_json` wrote it or ``[data]`` says.
 
+        Args:
+            remembered: what was chosen before.
+            where: it stands.
+            typed: settings that were chosen here, even if they say what is usual.
+
         Raises:
-            InvalidConfiguration: an unknown name or a wrong value, with ``where`` it stands.
+            InvalidConfiguration: an unknown name or a wrong value.
         """
         before = checked(Columns, {**remembered}, where)
-        kept = {name: getattr(before, name) for name in remembered if name not in self.to_json()}
+        chosen = {*self.to_json(), *typed}
+        kept = {name: getattr(before, name) for name in remembered if name not in chosen}
         return replace(self, **kept)
 
     def options(self) -> str:
@@ -417,8 +423,8 @@ class TableLayout:
             if column is not None and not is_number(schema.field(column).type):
                 found = _kind(schema.field(column).type)
                 raise InvalidData(f"{self.path}: expected numbers as {column!r}, found {found}")
-        for column in (columns.qid, columns.id):
-            if column is not None and not _is_id(schema.field(column).type):
+        for column in filter(None, (columns.qid, columns.id)):
+            if not _is_id(schema.field(column).type):
                 found = _kind(schema.field(column).type)
                 raise InvalidData(f"{self.path}: expected text or integers as {column!r}, found {found}")
 
@@ -462,9 +468,7 @@ def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_
     if (twice := repeated(names)) is not None:
         raise InvalidData(f"{path}: expected every column once, found {twice!r} again")
     absent = {
-        option: column
-        for option, column in _options(columns).items()
-        if column is not None and column not in names
+        option: column for option, column in _options(columns).items() if column and column not in names
     }
     if not absent:
         return
@@ -484,7 +488,8 @@ def check_names(path: Path | str, names: Sequence[str], columns: Columns, *, in_
     for option in absent:
         if option not in meant:
             told = f"columns=Columns({option.removeprefix('--')}=…)" if in_python else option
-            advice.append(f"{told} chooses another one")
+            none = ", --id '' none" if option == "--id" and not in_python else ""
+            advice.append(f"{told} chooses another one{none}")
     expected = f"a column {next(iter(absent.values()))!r}"
     if len(absent) > 1:
         expected = f"columns {', '.join(map(repr, absent.values()))}"
