@@ -271,6 +271,9 @@ def test_an_engine_that_is_not_there_is_one_sentence(collected: Collect) -> None
         ((500, {}, "boom"), "500 boom"),
         ((200, {}, "<html>"), "response: expected JSON"),
         ((200, {}, {"error": 1}), "found an object with 'error'"),
+        ((200, {}, FOUND | {"_source": "\ud800"}), "expected text, found half of a character, \\ud800"),
+        ((200, {}, '{"hits": {"hits": [], "max_score": 1e999}}'), "response: expected finite numbers"),
+        ((200, {"content-encoding": "gzip"}, "{}"), "incorrect header check"),
     ],
 )
 def test_a_search_that_the_engine_refuses_is_named_and_the_others_are_stored(
@@ -472,8 +475,50 @@ def test_what_is_not_a_response_is_not_overwritten(at: Path, engine: Engine, col
 
 
 @pytest.mark.parametrize(
+    "content", ['{"my":"only copy"}', "query,docid\na,b", '{"query": "a", "response', '{"query": "a"}']
+)
+def test_a_file_of_something_else_is_kept(at: Path, engine: Engine, collected: Collect, content: str) -> None:
+    (at / "responses.jsonl").write_text(content)
+
+    _, err = collected(engine, code=1)
+
+    assert "responses.jsonl:1: expected " in err
+    assert content == (at / "responses.jsonl").read_text()
+    assert [] == engine.asked
+
+
+def test_a_last_line_without_its_end_is_kept(at: Path, engine: Engine, collected: Collect) -> None:
+    collected(engine)
+    whole = (at / "responses.jsonl").read_bytes()
+    (at / "responses.jsonl").write_bytes(whole[:-1])
+
+    again, _ = collected(engine)
+
+    assert (0, 3) == (again["stored"], again["before"])
+    assert whole == (at / "responses.jsonl").read_bytes()
+
+
+def test_responses_are_replaced_when_the_engine_has_answered(
+    at: Path, engine: Engine, collected: Collect
+) -> None:
+    collected(engine)
+    whole = (at / "responses.jsonl").read_bytes()
+
+    collected("http://127.0.0.1:9/_search", "--retries", "0", "--overwrite", code=1)
+    kept = (at / "responses.jsonl").read_bytes()
+    engine.answers = [(400, {}, "no"), (200, {}, {"hits": {"hits": []}})]
+    collected(engine, "--overwrite", code=1)
+
+    assert whole == kept
+    assert [{"hits": {"hits": []}}, FOUND] == [line["response"] for line in stored(at)]
+
+
+@pytest.mark.parametrize(
     ("change", "code", "said"),
     [
+        ({"--engine": "http://127.0.0.1:abc/"}, 2, "--engine: expected the URL of a search"),
+        ({"--engine": "http://127.0.0.1:99999/"}, 2, "--engine: expected the URL of a search"),
+        ({"--engine": "http://[::1/"}, 2, "--engine: expected the URL of a search"),
         ({"--engine": "localhost:9200"}, 2, "--engine: expected the URL of a search"),
         ({"--engine": "http://u:p@localhost/_search"}, 2, "expected a URL without user and password"),
         ({"--credentials-env": "NOT_SET"}, 2, "environment variable NOT_SET: expected user:password"),

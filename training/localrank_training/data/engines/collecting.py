@@ -136,8 +136,12 @@ def check_engine(url: str) -> str:
     Raises:
         InvalidConfiguration: it is no URL, or holds credentials.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.port != 0 and httpx.URL(url).scheme in {"http", "https"}
+    except (ValueError, httpx.InvalidURL):
+        is_url = False
+    if not is_url or not parts.hostname or parts.fragment:
         raise InvalidConfiguration(
             "--engine: expected the URL of a search, such as http://localhost:9200/products/_search"
         )
@@ -303,9 +307,8 @@ def collect(
         StoreUnavailable: the engine cannot be asked now.
         SystemExit: SIGTERM has ended the run.
     """
-    digest = template.digest(access.url)
-    with _store(out, overwrite=overwrite) as file:
-        done = _stored(file, out, digest)
+    with _store(out) as file:
+        done = set() if overwrite else _stored(file, out, template.digest(access.url))
         left = [one for one in searches if one.key not in done]
         run = _Collecting(access, template, manners, file, Collected(before=len(searches) - len(left)))
         total = len(searches)
@@ -318,7 +321,7 @@ def collect(
 
 
 @contextmanager
-def _store(out: Path, *, overwrite: bool) -> Iterator[Any]:
+def _store(out: Path) -> Iterator[Any]:
     """Open the file, which nobody else writes meanwhile; only its owner may read a new one."""
     try:
         descriptor = hold(out)
@@ -329,21 +332,25 @@ def _store(out: Path, *, overwrite: bool) -> Iterator[Any]:
     except OSError as error:
         raise InvalidData(f"{out}: cannot be written: {error.strerror or error}") from None
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
-        if overwrite:
-            file.truncate()
         yield file
 
 
 def _stored(file: Any, out: Path, digest: str) -> set[tuple[str | None, str]]:
-    """Return what is stored; cut off what a crash left of a line."""
+    """Return what is stored, and go to the end of it; cut off what a crash left of a line, once all lines are known to be ours."""
     found = set()
     end = 0
+    begin, line = _begin(digest), b"\n"
     lines = io.BufferedReader(file)
     for number, line in enumerate(lines, 1):
-        if not line.endswith(b"\n"):
-            break
         where = f"{out}:{number}"
-        stored = object_in(line, where)
+        try:
+            stored = object_in(line, where)
+        except InvalidData:
+            if not line.endswith(b"\n") and begin.startswith(line[: len(begin)]):
+                # A crash left it. The next response takes its place.
+                line = b"\n"  # noqa: PLW2901
+                break
+            raise
         if not isinstance(stored.get("query"), str) or "response" not in stored:
             raise InvalidData(f"{where}: expected a response that was collected, found another object")
         if stored.get("search", digest) != digest:
@@ -354,9 +361,16 @@ def _stored(file: Any, out: Path, digest: str) -> set[tuple[str | None, str]]:
         found.add((stored.get("query_id"), stored["query"]))
         end += len(line)
     lines.detach()
-    file.truncate(end)
     file.seek(end)
+    file.truncate()
+    if not line.endswith(b"\n"):
+        file.write(b"\n")
     return found
+
+
+def _begin(digest: str) -> bytes:
+    """Return how each line of a run begins."""
+    return f'{{"search":"{digest}","'.encode()
 
 
 class _BusyError(Exception):
@@ -435,11 +449,11 @@ class _Collecting:
             await self._turn()
             try:
                 async with asyncio.timeout(self._manners.timeout):
-                    response = await self._ask(client, body)
-            except _RefusedError as error:
-                self._fail(search, str(error))
+                    line = self._line(search, await self._ask(client, body))
+            except (_RefusedError, httpx.DecodingError) as error:
+                self._fail(search, self._plain(str(error)))
                 return
-            except (_BusyError, TimeoutError, httpx.TransportError) as error:
+            except (_BusyError, TimeoutError, httpx.RequestError) as error:
                 said = (
                     f"no answer within {self._manners.timeout:g} seconds"
                     if isinstance(error, TimeoutError)
@@ -449,7 +463,7 @@ class _Collecting:
                     raise self._stopped(f"{said}, {attempt + 1} times for {search.query!r}") from None
                 self._wait(attempt, error.seconds if isinstance(error, _BusyError) else None)
             else:
-                self._write(search, response)
+                self._write(line)
                 return
 
     async def _turn(self) -> None:
@@ -517,11 +531,24 @@ class _Collecting:
             raise _BusyError(f"the response is incomplete: {problem}")
         return found
 
-    def _write(self, search: PlannedSearch, response: dict[str, Any]) -> None:
+    def _line(self, search: PlannedSearch, response: dict[str, Any]) -> bytes:
+        """Return what is stored of a search; it begins with what `_begin` says."""
         identifier = {} if search.id is None else {"query_id": search.id}
-        line = {**identifier, "query": search.query, "search": self._digest, "response": response}
-        left = memoryview(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        line = {"search": self._digest, **identifier, "query": search.query, "response": response}
         try:
+            text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            raise _RefusedError(
+                "response: expected finite numbers, found one beyond 1.8e308, such as 1e999"
+            ) from None
+        return text.encode() + b"\n"
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line)
+        try:
+            if not self.collected.stored + self.collected.before:
+                # With --overwrite, what is there goes when the engine has answered.
+                self._file.truncate()
             while left:
                 left = left[self._file.write(left) :]
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from localrank.errors import InvalidData
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 #: Bytes of a line. A page of hits with whole documents can be long.
 _LONGEST = 1 << 28
+#: One half of a character, which is no character without the other.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def text_lines(source: Source) -> Iterator[tuple[int, bytes]]:
@@ -51,7 +54,7 @@ def object_in(text: bytes, where: str) -> dict[str, Any]:
     """Return the object that a text of JSON is.
 
     Raises:
-        InvalidData: it is no JSON, no object, has a member twice, or a number that is none.
+        InvalidData: it is no JSON, no object, has a member twice, or a number or text that is none.
     """
     try:
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
@@ -60,6 +63,13 @@ def object_in(text: bytes, where: str) -> dict[str, Any]:
         raise InvalidData(f"{where}: expected JSON: {said}") from None
     if not isinstance(value, dict):
         raise InvalidData(f"{where}: expected a JSON object, found {json.dumps(value)[:40]}")
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise InvalidData(
+                f"{where}: expected text, found half of a character, \\u{ord(error.object[error.start]):04x}"
+            ) from None
     return value
 
 
