@@ -25,7 +25,7 @@ def join(
     judgements: Annotated[
         list[str],
         typer.Option(
-            help="Judgements: CSV (query,docid,rating), Quepid's LTR text, TREC qrels, JSON of OpenSearch's Search Relevance "
+            help="Judgements: CSV or JSON lines (query,docid,rating), Quepid's LTR text, TREC qrels, JSON of OpenSearch's Search Relevance "
             "Workbench or of RRE, or events of UBI; may be repeated.",
             show_default=False,
         ),
@@ -154,6 +154,8 @@ def join(
     options = joining.write_joined(joined, path, overwrite=overwrite, say=say)
     baseline = "" if run is None else f" --baseline {shlex.quote(run)}"
     then = f"localrank train {shlex.quote(out)}{options}{baseline}"
+    for line in joined.mixed:
+        say(line)
     for line in found.bad:
         typer.echo(f"left out: {line}", err=True)
     if as_json:

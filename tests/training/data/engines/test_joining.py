@@ -98,6 +98,14 @@ JUDGEMENTS: dict[str, tuple[str, bool]] = {
         ),
         True,
     ),
+    "judged.jsonl": (
+        "".join(
+            json.dumps({"query_id": at, "doc_id": name, "grade": grade}) + "\n"
+            for at, some in enumerate(GRADES.values())
+            for name, grade in some.items()
+        ),
+        True,
+    ),
     "workbench.json": (json.dumps(WORKBENCH, indent=1), False),
     "workbench_answer.json": (json.dumps({"hits": {"hits": [{"_id": "1", "_source": WORKBENCH}]}}), False),
     "rre.json": (
@@ -219,6 +227,43 @@ def test_quepid_s_text_names_the_query_for_responses_without_its_id(
     joined(judgements="ltr.txt")
 
     assert expected("0", "1") == rows("out.parquet")
+
+
+@pytest.mark.parametrize(
+    ("judgements", "value"),
+    [
+        ("query,docid,rating\n2,d4,1\n", 3.0),
+        ("query_text,query_id,docid,rating\n2,9,d4,1\n", 3.0),
+        ("qid,docid,rating\n2,d4,1\n", 2.0),
+        ("2 0 d4 1\n", 2.0),
+        ("1 qid:2 # d4 2\n", 2.0),
+        ('{"query": 2, "docid": "d4", "rating": 1}\n', 3.0),
+    ],
+)
+def test_ids_and_texts_of_queries_are_kept_apart(
+    at: Path, joined: Callable[..., dict[str, Any]], judgements: str, value: float
+) -> None:
+    (at / "judged.csv").write_text(judgements)
+    (at / "responses.jsonl").write_text(
+        line(of_elastic({"d4": 3.0}), query_id="3", query="2")
+        + "\n"
+        + line(of_elastic({"d4": 2.0}), query_id="2", query="apple")
+    )
+
+    joined()
+
+    assert {("2", "d4"): (1.0, value)} == rows("out.parquet")
+
+
+def test_a_number_that_is_a_text_elsewhere_is_named(at: Path, joined: Callable[..., dict[str, Any]]) -> None:
+    stored(at / "responses.jsonl")
+    text = (at / "responses.jsonl").read_text()
+    (at / "responses.jsonl").write_text(text.replace("0.001", '"n/a"'))
+
+    said = joined(out="out.csv")["err"]
+
+    assert "note: the feature 'bm25' is a number in 3 of 4 documents and \"n/a\" in responses.jsonl:2" in said
+    assert "document 'd9'; it becomes a category" in said
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -394,6 +439,18 @@ def test_a_line_that_cannot_be_read_is_named_or_left_out(
 HIT = {"_id": "d1", "matched_queries": {"bm25": 1}}
 
 
+def test_an_ending_that_is_not_written_is_one_sentence(
+    at: Path, joined: Callable[..., dict[str, Any]]
+) -> None:
+    stored(at / "responses.jsonl")
+
+    err = joined(out="out.xlsx", code=1)["err"]
+
+    assert (
+        "out.xlsx: expected a name in .csv, .txt, .txt.gz, .txt.zst, .parquet or .arrow, found .xlsx" in err
+    )
+
+
 def line(response: Any, **more: Any) -> str:
     return json.dumps({"query": "red shoes", "response": response} | more)
 
@@ -426,6 +483,10 @@ def hits(*some: Any) -> dict[str, Any]:
         ),
         (line(hits({"_id": "d1", "matched_queries": {"bm25": 1e999}})), "is no number"),
         (
+            line(hits({"_id": "d1", "matched_queries": {"bm25": 10**400}})),
+            ":1: hit 1: feature 'bm25': expected a finite number",
+        ),
+        (
             line(hits({"_id": "d1", "matched_queries": {"label": 1}})),
             "the feature 'label' has the name of a column",
         ),
@@ -454,7 +515,7 @@ def test_what_is_wrong_with_responses_is_one_sentence(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n", "judgements:1: expected a column query or query_text or qid or query_id (--query)"),
+        ("a,b\n1,2\n", "judgements:1: expected a column query or query_text or query_id or qid (--query)"),
         ("query,docid,rating\nq,d,high\n", 'judgements:2: expected a rating of at least 0, found "high"'),
         ("query,docid,rating\nq,d,-1\n", "judgements:2: expected a rating of at least 0"),
         (
@@ -466,6 +527,11 @@ def test_what_is_wrong_with_responses_is_one_sentence(
         ("query,docid,rating\nq,d,\n", "expected judgements, found none (1 documents without a rating)"),
         ("1 qid:1 # d text\n2 qid:2\n", "judgements:2: expected RATING qid:QUERY # DOCUMENT TEXT"),
         ("1 0 d 2\n1 0 d\n", "judgements:2: expected QUERY ITERATION DOCUMENT LABEL"),
+        (
+            '{"query": "q", "docid": "d", "rating": 1}\n{"query": "q"}',
+            "judgements:2: expected a column docid or",
+        ),
+        ('{"query": "q", "docid": 1.5, "rating": 1}', "judgements:1: docid: expected text, found 1.5"),
         ('{"a": 1}', "expected judgmentRatings (OpenSearch), topics"),
         (
             '{"judgmentRatings": [{"query": "q", "ratings": [{"docId": "d"}]}]}',

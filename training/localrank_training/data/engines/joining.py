@@ -79,10 +79,24 @@ class HitPage(NamedTuple):
     Attributes:
         hits: features by document id.
         of_query: features of the query.
+        where: file and line.
     """
 
     hits: dict[str, dict[str, Any]]
     of_query: dict[str, Any]
+    where: str
+
+
+class QueryKey(NamedTuple):
+    """How a query is named.
+
+    Attributes:
+        kind: ``query_id`` or ``query``, which is its text.
+        name: the id, or the text.
+    """
+
+    kind: str
+    name: str
 
 
 @dataclass(slots=True)
@@ -91,25 +105,34 @@ class Responses:
 
     Attributes:
         pages: by id and by text of the query.
-        names: of the query, by the same.
+        names: of the query, by the same: the id, if there is one.
         count: that were read.
         repeated: to a query that has a later one.
         without_id: hits that have no id.
         bad: lines that could not be read, and why.
+        kinds: of the keys.
     """
 
-    pages: dict[str, HitPage] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    pages: dict[QueryKey, HitPage] = field(default_factory=dict)
+    names: dict[QueryKey, QueryKey] = field(default_factory=dict)
     count: int = 0
     repeated: int = 0
     without_id: int = 0
     bad: list[str] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
 
-    def key_of(self, judged: JudgedList) -> str | None:
-        """Return how the responses name a judged query, None if they do not."""
-        return next(
-            (key for key in (judged.query, judged.text) if key is not None and key in self.pages), None
-        )
+    def key_of(self, judged: JudgedList) -> QueryKey | None:
+        """Return how the responses name a judged query, None if they do not.
+
+        An id is compared with ids and a text with texts. If no response has ids, or none has texts, the other is compared.
+        """
+        kind, other = ("query_id", "query") if judged.by_id else ("query", "query_id")
+        keys = [QueryKey(kind, judged.query)]
+        if judged.text is not None:
+            keys.append(QueryKey("query", judged.text))
+        if kind not in self.kinds:
+            keys.append(QueryKey(other, judged.query))
+        return next((key for key in keys if key in self.pages), None)
 
 
 def read_responses(paths: Sequence[str | Path], reading: Reading, *, skip: bool = False) -> Responses:
@@ -141,6 +164,7 @@ def read_responses(paths: Sequence[str | Path], reading: Reading, *, skip: bool 
             for key in keys:
                 found.pages[key] = page
                 found.names[key] = keys[0]
+                found.kinds.add(key.kind)
     if not found.count:
         raise InvalidData(f"{paths[0]}: expected responses, found none that can be read")
     return found
@@ -148,9 +172,9 @@ def read_responses(paths: Sequence[str | Path], reading: Reading, *, skip: bool 
 
 def _read_line(
     line: Mapping[str, Any], where: str, reading: Reading, readers: dict[Engine, HitReader]
-) -> tuple[list[str], HitPage, int]:
+) -> tuple[list[QueryKey], HitPage, int]:
     keys = [
-        str(line[name])
+        QueryKey(name, str(line[name]))
         for name in ("query_id", "query")
         if isinstance(line.get(name), str | int) and not isinstance(line[name], bool)
     ]
@@ -192,7 +216,9 @@ def _page_of(
 ) -> tuple[HitPage, int]:
     path = (reading.id or reader.engine.id).split(".")
     page = HitPage(
-        {}, {name: _value(value, f"{where}: query_features {name!r}") for name, value in of_query.items()}
+        {},
+        {name: _value(value, f"{where}: query_features {name!r}") for name, value in of_query.items()},
+        where,
     )
     without_id = 0
     empty, is_partial = "", False
@@ -229,7 +255,11 @@ def _value(value: Any, where: str) -> Any:
     """Return a value of a feature: a finite number, a text, a truth value or None."""
     if isinstance(value, float) and isnan(value):
         return None
-    if isinstance(value, list | dict) or (isinstance(value, int | float) and not isfinite(value)):
+    try:
+        is_wrong = isinstance(value, list | dict) or (isinstance(value, int | float) and not isfinite(value))
+    except OverflowError:
+        is_wrong = True
+    if is_wrong:
         raise InvalidData(f"{where}: expected a finite number, a text or null, found {shown(value)}")
     return value
 
@@ -248,6 +278,7 @@ class JoinedResponses:
         not_judged: documents that were returned and not judged.
         without_relevant: lists of clicks whose clicked documents were not returned.
         run: lines of a run with the engine's order.
+        mixed: sentences about features that become categories, because some of their values are no numbers.
     """
 
     table: Any
@@ -259,6 +290,7 @@ class JoinedResponses:
     not_judged: Left
     without_relevant: Left
     run: list[str]
+    mixed: list[str]
 
 
 def join(
@@ -285,9 +317,9 @@ def join(
             "without_relevant",
         )
     }
-    rows: list[tuple[JudgedList, str, str, float, dict[str, Any]]] = []
+    rows: list[tuple[JudgedList, str, str, float, str, dict[str, Any]]] = []
     run: list[str] = []
-    searched: set[str] = set()
+    searched: set[QueryKey] = set()
     queries = 0
     for one in judged.lists:
         key = responses.key_of(one)
@@ -313,18 +345,33 @@ def join(
                 if not zero or clicked:
                     continue
                 label = 0.0
-            taken.append((one, name, document, label, {**page.of_query, **values}))
+            taken.append((one, name, document, label, page.where, {**page.of_query, **values}))
         queries += bool(taken)
         rows += taken
         run += _run_lines(name, page.hits)
     for key in dict.fromkeys(responses.names.values()):
         if key not in searched:
-            left["without_judgement"].add(key)
+            left["without_judgement"].add(key.name)
     if not rows:
         raise _nothing(judged, responses, left["without_response"].count == len(judged.lists))
     columns = _columns(rows, missing_as_zero=missing_as_zero)
     features = tuple(name for name in columns if name not in COLUMNS)
-    return JoinedResponses(pa.table(columns), features, queries, run=run, **left)
+    mixed = [said for name in features for said in _mixed(name, rows)]
+    return JoinedResponses(pa.table(columns), features, queries, run=run, mixed=mixed, **left)
+
+
+def _mixed(
+    name: str, rows: Sequence[tuple[JudgedList, str, str, float, str, dict[str, Any]]]
+) -> Iterator[str]:
+    """Yield a sentence if some values of a feature are numbers and others are not."""
+    held = [(*row[2:5:2], row[-1][name]) for row in rows if row[-1].get(name) is not None]
+    others = [one for one in held if type(one[2]) not in {int, float}]
+    if others and len(others) < len(held):
+        document, where, value = others[0]
+        yield (
+            f"note: the feature {name!r} is a number in {len(held) - len(others)} of {len(held)} documents and "
+            f"{shown(value)} in {where}, document {document!r}; it becomes a category"
+        )
 
 
 def _nothing(judged: Ratings, responses: Responses, no_query: bool) -> InvalidData:  # noqa: FBT001
@@ -332,7 +379,7 @@ def _nothing(judged: Ratings, responses: Responses, no_query: bool) -> InvalidDa
     if no_query:
         key = next(iter(responses.pages))
         return InvalidData(
-            f"expected a response to a judged query, such as {one.query!r}, found none; the first response is to {key!r}"
+            f"expected a response to a judged query, such as {one.query!r}, found none; the first response is to {key.name!r}"
         )
     keys = (responses.key_of(each) for each in judged.lists)
     hits = next(responses.pages[key].hits for key in keys if key is not None)
@@ -350,7 +397,7 @@ def _run_lines(name: str, hits: Iterable[str]) -> Iterator[str]:
 
 
 def _columns(
-    rows: Sequence[tuple[JudgedList, str, str, float, dict[str, Any]]], *, missing_as_zero: bool
+    rows: Sequence[tuple[JudgedList, str, str, float, str, dict[str, Any]]], *, missing_as_zero: bool
 ) -> dict[str, Any]:
     names = list(dict.fromkeys(name for row in rows for name in row[-1]))
     if taken := sorted({*names} & {*COLUMNS}):
@@ -360,16 +407,16 @@ def _columns(
     if not names:
         raise InvalidData("expected features in the hits, found none")
     columns: dict[str, Any] = {
-        "label": pa.array([label for _, _, _, label, _ in rows], pa.float64()),
-        "qid": [name for _, name, _, _, _ in rows],
+        "label": pa.array([label for _, _, _, label, *_ in rows], pa.float64()),
+        "qid": [name for _, name, *_ in rows],
     }
     weights = [one.weight for one, *_ in rows]
     if any(weight is not None for weight in weights):
         columns["weight"] = [1.0 if weight is None else weight for weight in weights]
-    columns[DOCUMENT] = [document for _, _, document, _, _ in rows]
+    columns[DOCUMENT] = [document for _, _, document, *_ in rows]
     if any(one.places is not None for one, *_ in rows):
         columns["position"] = [
-            None if one.places is None else one.places.get(document) for one, _, document, _, _ in rows
+            None if one.places is None else one.places.get(document) for one, _, document, *_ in rows
         ]
     for name in names:
         values = [row[-1].get(name) for row in rows]
@@ -388,7 +435,12 @@ def write_joined(joined: JoinedResponses, path: Path, *, overwrite: bool, say: C
         InvalidData: the format cannot hold it, or training could not read it.
     """
     is_csv = path.suffix.lower() == ".csv"
-    form = None if is_csv else format_of(path)
+    try:
+        form = None if is_csv else format_of(path)
+    except InvalidData:
+        raise InvalidData(
+            f"{path}: expected a name in .csv, .txt, .txt.gz, .txt.zst, .parquet or .arrow, found {path.suffix}"
+        ) from None
     names = joined.table.column_names
     weight, position = (
         ("weight" if "weight" in names else None),

@@ -3,6 +3,7 @@
     table           query,docid,rating: Quepid's CSV, and any other with these columns or those that options name
     Quepid LTR      3 qid:1 # 194 star wars
     TREC qrels      51 0 GX008-86-4444840 2
+    JSON lines      {"query": "red dress", "docid": "B07", "rating": 3}, with the names of a table
     OpenSearch      {"judgmentRatings": [{"query": "red dress", "ratings": [{"docId": "B07", "rating": "3.000"}]}]}, as Search Relevance
                     Workbench takes it, or as it answers it (below hits.hits[]._source)
     RRE             {"topics": [{"query_groups": [{"queries": [{"placeholders": {"$query": "fender"}}], "relevant_documents":
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from localrank_training.data.sources import Source
 
 #: Names of columns of tables, the first that is there counts.
-_QUERY = ("query", "query_text", "qid", "query_id")
+QUERY_TEXTS = ("query", "query_text")
+QUERY_IDS = ("query_id", "qid")
+_QUERY = (*QUERY_TEXTS, *QUERY_IDS)
 _DOCUMENT = ("docid", "doc_id", "document", "document_id", "id")
 _RATING = ("rating", "grade", "label", "judgement", "judgment", "relevance")
 #: Bytes of a file of JSON.
@@ -49,12 +52,13 @@ class JudgedList(NamedTuple):
     """The judged documents of one query, or of one list of clicks.
 
     Attributes:
-        query: its text or its id, as the responses may name it.
+        query: its text, or its id.
         labels: by document.
         places: by document, where the user saw it; None if nobody knows.
         weight: how much the list counts; None counts as 1.
         name: of the list, if there are several to a query.
         text: of the query, if ``query`` is its id.
+        by_id: whether ``query`` is its id.
     """
 
     query: str
@@ -63,6 +67,7 @@ class JudgedList(NamedTuple):
     weight: float | None = None
     name: str | None = None
     text: str | None = None
+    by_id: bool = False
 
 
 @dataclass(slots=True)
@@ -118,12 +123,14 @@ def read_judgements(
         if line.lstrip().startswith(b"{"):
             if b'"action_name"' in line:
                 logs.append(source.path)
+            elif _is_row(line, named):
+                _read_rows(source, named, found)
             else:
                 _read_json(source, found)
         elif line[:1] != b"#" and _is_qrels(line):
             for query, documents in read_qrels(source.path).items():
                 for document, label in documents.items():
-                    found.add(query, document, max(label, 0.0), str(source.path))
+                    found.add(query, document, max(label, 0.0), str(source.path), by_id=True)
         elif (delimiter := delimiter_of(line, str(source.path))) is None:
             _read_ltr(source, found)
         else:
@@ -144,24 +151,24 @@ def read_judgements(
 class _Collected:
     """Labels by query and document, and where each was read."""
 
-    labels: dict[str, dict[str, float]] = field(default_factory=dict)
-    places: dict[tuple[str, str], str] = field(default_factory=dict)
+    labels: dict[tuple[str, bool], dict[str, float]] = field(default_factory=dict)
+    places: dict[tuple[str, bool, str], str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     unrated: int = 0
 
-    def add(self, query: str, document: str, rating: Any, where: str) -> None:
+    def add(self, query: str, document: str, rating: Any, where: str, *, by_id: bool = False) -> None:
         """Take one judgement; no rating counts as none."""
         if rating is None or rating == "" or document == "":
             self.unrated += 1
             return
         try:
             label = float(rating)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             label = math.nan
         if isinstance(rating, bool) or not 0 <= label < math.inf:
             raise InvalidData(f"{where}: expected a rating of at least 0, found {shown(rating)}")
-        before = self.labels.setdefault(query, {}).setdefault(document, label)
-        first = self.places.setdefault((query, document), where)
+        before = self.labels.setdefault((query, by_id), {}).setdefault(document, label)
+        first = self.places.setdefault((query, by_id, document), where)
         if before != label:
             raise InvalidData(
                 f"{where}: document {document!r} of query {query!r} has the rating {label:g}; expected {before:g}, as in {first}"
@@ -169,7 +176,8 @@ class _Collected:
 
     def whole(self) -> Ratings:
         lists = [
-            JudgedList(query, labels, text=self.texts.get(query)) for query, labels in self.labels.items()
+            JudgedList(query, labels, text=self.texts.get(query) if by_id else None, by_id=by_id)
+            for (query, by_id), labels in self.labels.items()
         ]
         return Ratings(lists, self.unrated)
 
@@ -197,14 +205,8 @@ def _read_table(source: Source, delimiter: str, first: int, named: RatingColumns
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next(row for row in rows if row)
-        query, document, rating = (
-            _column(header, wanted, usual, option, f"{source.path}:{first}")
-            for wanted, usual, option in (
-                (named.query, _QUERY, "--query"),
-                (named.document, _DOCUMENT, "--document"),
-                (named.rating, _RATING, "--rating"),
-            )
-        )
+        names = _columns(header, named, f"{source.path}:{first}")
+        query, document, rating = map(header.index, names)
         for row in rows:
             if not row:
                 continue
@@ -213,19 +215,51 @@ def _read_table(source: Source, delimiter: str, first: int, named: RatingColumns
             cells = row + [""] * (len(header) - len(row))
             if len(cells) > len(header):
                 raise InvalidData(f"{where}: expected {len(header)} cells, found {len(cells)}")
-            found.add(cells[query], cells[document], cells[rating].strip(), where)
+            found.add(cells[query], cells[document], cells[rating].strip(), where, by_id=_holds_ids(names[0]))
     except csv.Error as error:
         raise InvalidData(
             f"{source.path}:{rows.line_num}: expected {delimiter!r} between cells: {error}"
         ) from None
 
 
-def _column(header: Sequence[str], wanted: str | None, usual: Sequence[str], option: str, where: str) -> int:
-    name = wanted or next((one for one in usual if one in header), None)
-    if name is None or name not in header:
-        expected = repr(wanted) if wanted else " or ".join(usual)
-        raise InvalidData(f"{where}: expected a column {expected} ({option}), found {listed(header)}")
-    return header.index(name)
+def _columns(header: Sequence[str], named: RatingColumns, where: str) -> list[str]:
+    """Return the names of query, document and rating."""
+    found = []
+    for wanted, usual, option in (
+        (named.query, _QUERY, "--query"),
+        (named.document, _DOCUMENT, "--document"),
+        (named.rating, _RATING, "--rating"),
+    ):
+        name = wanted or next((one for one in usual if one in header), None)
+        if name is None or name not in header:
+            expected = repr(wanted) if wanted else " or ".join(usual)
+            raise InvalidData(f"{where}: expected a column {expected} ({option}), found {listed(header)}")
+        found.append(name)
+    return found
+
+
+def _holds_ids(column: str) -> bool:
+    return column.lower().endswith("id")
+
+
+def _is_row(line: bytes, named: RatingColumns) -> bool:
+    """Return whether a line is a judgement by itself."""
+    try:
+        row = object_in(line, "")
+    except InvalidData:
+        return False
+    return any(name in row for name in (named.rating, *_RATING))
+
+
+def _read_rows(source: Source, named: RatingColumns, found: _Collected) -> None:
+    for number, line in text_lines(source):
+        where = f"{source.path}:{number}"
+        row = object_in(line, where)
+        query, document, rating = _columns([*row], named, where)
+        for name in (query, document):
+            if not isinstance(row[name], str | int) or isinstance(row[name], bool):
+                raise InvalidData(f"{where}: {name}: expected text, found {shown(row[name])}")
+        found.add(str(row[query]), str(row[document]), row[rating], where, by_id=_holds_ids(query))
 
 
 def _read_ltr(source: Source, found: _Collected) -> None:
@@ -241,7 +275,7 @@ def _read_ltr(source: Source, found: _Collected) -> None:
                 f"{where}: expected RATING qid:QUERY # DOCUMENT TEXT, found {shown(line.decode(errors='replace'))}"
             )
         query = words[1].removeprefix("qid:")
-        found.add(query, rest[0], words[0], where)
+        found.add(query, rest[0], words[0], where, by_id=True)
         if len(rest) > 1:
             found.texts[query] = rest[1].strip()
 
@@ -261,8 +295,8 @@ def _read_json(source: Source, found: _Collected) -> None:
         ) from None
     if not rated:
         raise InvalidData(
-            f"{where}: expected judgmentRatings (OpenSearch), topics, query_groups or queries (RRE), or lines with action_name "
-            f"(UBI), found an object with {listed([*top])}"
+            f"{where}: expected judgmentRatings (OpenSearch), topics, query_groups or queries (RRE), lines with action_name (UBI), "
+            f"or lines with query, docid and rating, found an object with {listed([*top])}"
         )
     for query, document, rating in rated:
         found.add(query, str(document), rating, f"{where}: query {query!r}, document {document!r}")
