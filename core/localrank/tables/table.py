@@ -64,6 +64,11 @@ class ItemTable:
         """Return the number of items."""
         return len(self.values)
 
+    @property
+    def first_id(self) -> str:
+        """The id of the first item, for messages; there must be one."""
+        return self.slots.content[: int(self.slots.ends[1])].tobytes().decode(errors="replace")
+
     def rows(self, ids: Sequence[Any]) -> Indices:
         """Return ``[n]`` the row of each id, -1 for one that is not here.
 

@@ -112,6 +112,27 @@ def test_values_of_the_data_count_before_those_of_the_table(models: Path) -> Non
     assert "items" == brand.table == queries.special["price"].table
 
 
+def test_a_table_that_has_none_of_the_documents_is_refused(models: Path) -> None:
+    with pytest.raises(InvalidData, match="such as 'a', found none of them in 5 documents, but 'x1'"):
+        joined(models, {**JUDGED, "doc_id": ["x1", "x2", "x3", "x4", "x5"]})
+
+    _, said = joined(models, {**JUDGED, "doc_id": ["a", "x2", "x3", "x4", "c"]})
+    assert any("lacks 60% of the documents" in one for one in said)
+    assert not any("warning" in one for one in joined(models, JUDGED)[1])
+
+
+def test_several_tables_are_joined(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("sku,stock\na,1\n007,2\n")
+    run(["tables", "publish", str(tmp_path / "more.csv"), "--id", "sku", "--name", "more"], models)
+
+    queries, _ = joined(models, JUDGED, table="items@1,more")
+
+    assert ("bm25", "price", "brand", "stock") == queries.feature_names
+    assert [None, "items", "items", "more"] == [one.table for one in queries.features]
+    with pytest.raises(InvalidData, match="every table once, found 'items' again"):
+        joined(models, JUDGED, table="items,items@1")
+
+
 def test_data_without_ids_or_with_other_kinds_are_refused(models: Path) -> None:
     without = {name: values for name, values in JUDGED.items() if name != "doc_id"}
 

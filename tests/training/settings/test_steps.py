@@ -96,6 +96,13 @@ def test_features_that_lack_values_in_training_may_lack_them_later() -> None:
     assert ["reject"] * 3 == settings.policies(["a", "b", "c"], documents[1:])
 
 
+def test_a_feature_from_a_table_takes_gaps_as_training_saw_them() -> None:
+    documents = np.array([[1, np.nan, 3], [4, 5, 6]], np.float32)
+    settings = ContractSettings(missing="learned")
+
+    assert ["reject", "nan", "median"] == settings.policies(["a", "b", "c"], documents, looked_up=["b", "c"])
+
+
 def test_missing_values_are_looked_for_in_every_portion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents beyond memory are read in portions; one row each here."""
     monkeypatch.setattr("localrank_training.settings.steps.CELLS", 3)

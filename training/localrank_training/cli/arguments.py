@@ -95,7 +95,7 @@ def add(app: typer.Typer, command: Callable[..., None], name: str | None = None,
     """Make a function a command: its docstring is the help, a parameter with settings becomes an option for each."""
     # The lines of the examples stay as they are.
     text = inspect.cleandoc(command.__doc__ or "").replace("Examples:\n", "\b\nExamples:\n")
-    app.command(name, help=text, **more)(with_options(command))
+    app.command(name, help=text, **more)(with_options(command, several=("table",)))
 
 
 def spread(arguments: Sequence[str]) -> list[str]:

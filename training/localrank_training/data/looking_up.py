@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 #: Features of one query cannot come from a table, which knows documents only.
 _QUERY = "a feature of the query cannot be from a table"
+#: Share of documents that a table lacks from which on it may be the wrong one.
+_MANY = 0.2
+#: Characters of an id in a message.
+_SHOWN = 60
 
 
 def looked_up(queries: QuerySet, columns: Columns, say: Callable[[str], None]) -> QuerySet:
@@ -47,12 +51,15 @@ def looked_up(queries: QuerySet, columns: Columns, say: Callable[[str], None]) -
     for one in columns.known:
         if one.table is not None:
             wanted.setdefault(one.table, []).append(one.name)  # type: ignore[union-attr]
-    named = (columns.table or "").partition("@")[0]
-    if columns.table is not None and named not in wanted:
-        wanted[named] = None
+    chosen: dict[str, str] = {}
+    for reference in (columns.table or "").split(",") if columns.table is not None else ():
+        name = reference.strip().partition("@")[0]
+        if name in chosen:
+            raise InvalidData(f"--table: expected every table once, found {name!r} again")
+        chosen[name] = reference.strip()
+        wanted.setdefault(name, None)
     for name, features in wanted.items():
-        reference = columns.table if columns.table is not None and name == named else name
-        queries = _joined(queries, str(reference), features, columns, say)
+        queries = _joined(queries, chosen.get(name, name), features, columns, say)
     return queries
 
 
@@ -68,18 +75,30 @@ def _joined(
             f"expected the ids of the documents, by which table {table.partition('@')[0]!r} is joined, found none "
             "(--id names their column)"
         )
+    ids = list(queries.comments)
     models_dir = columns.models_dir or os.environ.get("LOCALRANK_MODELS_DIR") or "models"
     reference = tables_in(Path(models_dir)).resolve(table)
     found = generation.load(reference.path).table
-    rows = found.rows(list(queries.comments))
+    rows = found.rows(ids)
     for at, column in enumerate(found.columns):
         if wanted is None or column.name in wanted:
             queries = _with_column(queries, found, at, rows, columns)
     missing = int(np.count_nonzero(rows < 0))
+    if columns.judged and len(found) and missing == len(rows) > 0:
+        raise InvalidData(
+            f"table {found.name}, generation {found.generation}: expected ids of its items as ids of the documents, such as "
+            f"{found.first_id[:_SHOWN]!r}, found none of them in {len(rows)} documents, but {str(ids[0])[:_SHOWN]!r} "
+            "(--id names another column)"
+        )
     say(
         f"table {found.name}, generation {found.generation}: joined by the ids of the documents; {missing} of {len(rows)} "
         "documents are not in it"
     )
+    if missing > _MANY * len(rows):
+        say(
+            f"warning: table {found.name} lacks {missing / len(rows):.0%} of the documents; is it the right table, and are the "
+            "ids of the same kind?"
+        )
     if columns.judged:
         say(
             f"the values of table {found.name} are those of {found.created}: if they have changed since the documents were "

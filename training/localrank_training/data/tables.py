@@ -95,7 +95,7 @@ class Columns:
     table: str | None = setting(
         None,
         meaning="Published table, NAME or NAME@GENERATION, whose features are joined to the documents by their ids. Models that "
-        "are trained so look them up when they serve.",
+        "are trained so look them up when they serve. May be repeated; with commas between in TOML.",
     )
     sparse: bool = setting(False, meaning="A feature that a line of text leaves out is always zero.")
     judged: bool = True

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localrank.arrays import Indices
+    from localrank.features.contract import FeatureContract
     from localrank_training.data.queries import QuerySet
     from localrank_training.learners.blend import Blend
     from localrank_training.learners.budget import FitPlan
@@ -121,7 +122,35 @@ def train(
     """
     _check_usable(queries, validation, config)
     way = _blend if blended.takes(config) else _best
-    return way(queries, config, validation, journal=journal, workers=workers, progress=progress)
+    found = way(queries, config, validation, journal=journal, workers=workers, progress=progress)
+    return replace(found, warnings=(*found.warnings, *_of_tables(found.built.ranker.contract)))
+
+
+#: What a missing number becomes, by its policy.
+_BECOMES = {
+    "nan": "stay missing, as the scorers learned it from gaps of the training data",
+    "median": "become the median of the training data",
+    "zero": "become 0",
+    "constant": "become the constant of the contract",
+    "reject": "are refused",
+}
+
+
+def _of_tables(contract: FeatureContract) -> list[str]:
+    """Return what becomes of features that are looked up, for documents that their tables do not have."""
+    named: dict[str, list[str]] = {}
+    for at in contract.looked_up:
+        if contract.features[at].kind == "category":
+            means = "count as no value of the category"
+        else:
+            means = _BECOMES[contract.missing[at]]
+        named.setdefault(means, []).append(contract.names[at])
+    return [
+        f"documents that a table does not have: missing values of {', '.join(map(repr, names[:_NAMED]))}"
+        + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+        + f" {means}"
+        for means, names in named.items()
+    ]
 
 
 def basis_of(

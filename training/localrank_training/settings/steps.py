@@ -110,7 +110,8 @@ class ContractSettings:
             names: of the features.
             documents: NaN is a missing value.
             learned: the policy of ``learned`` for features with missing values.
-            looked_up: features from tables, which will not have every document.
+            looked_up: features from tables, which will not have every document. Without gaps to learn from, a missing value is
+                the median: a learner would rank it anywhere.
 
         Raises:
             InvalidConfiguration: a policy is for a feature that there is not.
@@ -119,7 +120,7 @@ class ContractSettings:
             lacks = [np.isnan(documents[rows]).any(axis=0) for rows in portions(documents, CELLS)]
             lacked = np.flatnonzero(np.any(lacks, axis=0))
             return [
-                learned if position in lacked or name in looked_up else "reject"
+                learned if position in lacked else "median" if name in looked_up else "reject"
                 for position, name in enumerate(names)
             ]
         if isinstance(self.missing, str):
