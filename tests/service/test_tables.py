@@ -324,6 +324,8 @@ async def test_a_generation_that_does_not_fit_the_model_is_refused_and_the_old_o
     refused = await until_refused(client)
 
     assert said in refused
+    assert refused.startswith("table items, generation 2: ")
+    assert 1 == refused.count("generation")
     assert said in caplog.text
     assert str(models_dir) not in refused
     assert (scored(1, 1, "nike"), 1) == await ask(client)

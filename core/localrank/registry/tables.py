@@ -96,8 +96,11 @@ def _lookup(
         try:
             return Lookup.of(load(Reference(name, number, tables.models_dir / name / str(number))), contract)
         except (ArtifactError, ContractMismatch) as error:
-            refused.setdefault(name, f"generation {number}: {error}")
-            first = first or ArtifactIncompatible(f"table {name}: generation {number}: {error}")
+            said = str(error)
+            if not said.startswith(named := f"table {name}, generation {number}: "):
+                said = named + said
+            refused.setdefault(name, said)
+            first = first or ArtifactIncompatible(said)
     raise first or ArtifactNotFound(f"table {name}: expected a generation, found none")
 
 

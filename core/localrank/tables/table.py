@@ -115,10 +115,10 @@ class Lookup:
         there = {one.name: at for at, one in enumerate(table.columns)}
         wanted = contract.tables[table.name]
         if lacking := [contract.names[at] for at in wanted if contract.names[at] not in there]:
-            shown = ", ".join(map(repr, lacking[:_FEW])) + ", …" * (len(lacking) > _FEW)
+            shown = _few(lacking)
             raise ContractMismatch(
                 f"table {table.name}, generation {table.generation}: expected the columns that the model was trained "
-                f"with, found none called {shown}"
+                f"with, found none called {shown}, but {_few(list(there))}"
             )
         taken = [there[contract.names[at]] for at in wanted]
         begins, codes = [], [np.zeros(0, np.float32)]
@@ -143,6 +143,10 @@ class Lookup:
         if not fill(documents, rows, self.filling):
             _fill(documents, rows, self.filling)
         return int(np.count_nonzero(rows < 0))
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_FEW])) + ", …" * (len(names) > _FEW)
 
 
 def _codes(table: ItemTable, own: Feature, wanted: Feature) -> Matrix | None:

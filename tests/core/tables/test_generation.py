@@ -314,7 +314,7 @@ def test_a_table_that_does_not_fit_says_what_was_expected(tmp_path: Path) -> Non
         Lookup.of(table, wrong)
 
     assert (
-        "table items, generation 1: expected the columns that the model was trained with, found none called 'weight'"
+        "table items, generation 1: expected the columns that the model was trained with, found none called 'weight', but 'price', 'brand'"
         == str(raised.value)
     )
 

@@ -71,9 +71,10 @@ def test_items_are_read_from_every_format_as_they_are(tmp_path: Path, form: str)
     ("text", "said"),
     [
         ("sku,x\na,1\nb,2\na,3\n", "row 3: expected every id once, found 'a' again, after"),
+        ("sku,x\n", "expected items, found only a header"),
         ("id,x\na,1\n", "expected a column 'sku', found 'id', 'x'; --id chooses another one"),
         ("sku,x\na,1\n,2\n", "row 2"),
-        ("sku\na\n", "expected a table"),
+        ("sku\na\n", "with the column 'sku' and features, found only the column 'sku'"),
     ],
 )
 def test_what_is_wrong_with_a_table_of_items_is_named(tmp_path: Path, text: str, said: str) -> None:
@@ -82,7 +83,24 @@ def test_what_is_wrong_with_a_table_of_items_is_named(tmp_path: Path, text: str,
     with pytest.raises(InvalidData) as raised:
         read_items([tmp_path / "items.csv"], "sku")
 
-    assert said in str(raised.value).replace("items.csv:", "row ")
+    assert said in str(raised.value)
+
+
+def test_a_label_is_a_column_of_items_like_others(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("sku,label,qid\na,gold,1\nb,silver,2\n")
+
+    assert ["label", "qid"] == [one.name for one in read_items([tmp_path / "items.csv"], "sku").columns]
+
+
+def test_an_id_in_two_files_is_named(tmp_path: Path) -> None:
+    for name in ("1.csv", "2.csv"):
+        (tmp_path / name).write_text(f"sku,x\n{name},1\na,2\n")
+
+    with pytest.raises(
+        InvalidData,
+        match=r"2\.csv: row 2: expected every id once, found 'a' again, which is also in .*1\.csv",
+    ):
+        read_items([tmp_path / "1.csv", tmp_path / "2.csv"], "sku")
 
 
 def test_a_table_is_joined_by_the_ids_of_documents(models: Path) -> None:

@@ -69,7 +69,7 @@ class ParquetReader:
             ) from None
         self.layout = TableLayout(path, self._file.schema_arrow, columns, self._list_width())
         if self.n_rows == 0:
-            raise InvalidData(f"{path}: expected judged documents, found no rows")
+            raise InvalidData(f"{path}: expected {columns.rows_are}, found no rows")
 
     @property
     def n_rows(self) -> int:
@@ -141,7 +141,7 @@ class ArrowReader:
         #: Where the file lies in memory.
         self._begin, self._size = int(whole.address), whole.size
         if not sum(batch.num_rows for batch in self._batches):
-            raise InvalidData(f"{path}: expected judged documents, found no rows")
+            raise InvalidData(f"{path}: expected {columns.rows_are}, found no rows")
         self.layout = TableLayout(
             path, self._file.schema, columns, list_width(pa.Table.from_batches(self._batches))
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from localrank.arrays import Matrix
     from localrank.features.feature import Feature
+    from localrank_training.data.queries import QuerySet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +69,14 @@ def read_items(
     if len(found) < found.n_docs:
         query = int(np.argmax(found.lengths > 1))
         again = int(found.offsets[query]) + 1
-        first = found.where(again - 1).partition(", query")[0]
+        place, first = (_row(found, one) for one in (again, again - 1))
         raise InvalidData(
-            f"{found.where(again).partition(', query')[0]}: expected every id once, found {found.query_ids[query]!r} "
-            f"again, after {first}"
+            f"{place}: expected every id once, found {found.query_ids[query]!r} again, after {first}"
         )
     return ItemRows(found.query_ids, found.features, np.ascontiguousarray(found.documents, np.float32))
+
+
+def _row(items: QuerySet, item: int) -> str:
+    """Say where an item comes from: its file, and its row without the header."""
+    path, _, number = items.where(item).partition(", query")[0].rpartition(":")
+    return f"{path}: row {number}" if path else f"row {number}"

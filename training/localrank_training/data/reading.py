@@ -378,9 +378,11 @@ class _InputReading:
 
     def _text(self, source: Source, advance: Callable[[int], None]) -> Iterator[Batch]:
         if self._columns.items:
+            first = first_line(source).decode(errors="replace").strip()
+            found = f"only the column {first!r}" if first == self._columns.qid else "text without columns"
             raise InvalidData(
                 f"{source.path}: expected a table (CSV, JSON lines, Parquet, Arrow) with the column {self._columns.qid!r} and "
-                "features, found text without columns"
+                f"features, found {found}"
             )
         for option, column in (("--weight", self._columns.weight), ("--position", self._columns.position)):
             if column is not None:
@@ -429,6 +431,11 @@ class _InputReading:
                 self._home.append(position)
             elif self._home[code] != position:
                 path, number = sources[position].path, batch.numbers[np.flatnonzero(batch.queries == i)[0]]
+                if self._columns.items:
+                    raise InvalidData(
+                        f"{path}: row {number}: expected every id once, found {query_id!r} again, which is also in "
+                        f"{sources[self._home[code]].path}"
+                    )
                 raise InvalidData(
                     f"{path}{f':{number}' if path == self._of_lines else ''}: expected every query in one file, found query "
                     f"{query_id!r}, which is also in {sources[self._home[code]].path}"

@@ -84,7 +84,8 @@ class DelimitedReader:
         self._known = {columns.qid, columns.id, *IDS, *columns.ignore, *columns.texts}
         #: Columns that hold numbers only, and cannot be left out.
         self._wanted = {columns.weight, columns.position}
-        (self._wanted if columns.judged else self._known).add(columns.label)
+        if not columns.items:
+            (self._wanted if columns.judged else self._known).add(columns.label)
         self._header = first_line(source, comments=True)
         self._refuse_bytes_as_header()
         texts = {
@@ -97,7 +98,7 @@ class DelimitedReader:
             first = _without_missing(first, columns.categories)
         self._refuse_data_as_header(schema.names, columns)
         if first is None or not first.num_rows:
-            raise InvalidData(f"{source.path}: expected judged documents, found only a header")
+            raise InvalidData(f"{source.path}: expected {columns.rows_are}, found only a header")
         check_names(source.path, schema.names, columns)
         self._refuse_header_again(first)
         self._refuse_broken_numbers(first)
@@ -233,7 +234,7 @@ class JsonReader:
         self._types = self._texts()
         first = next(self._tables(lambda _: None), None)
         if first is None:
-            raise InvalidData(f"{source.path}: expected judged documents, found no objects")
+            raise InvalidData(f"{source.path}: expected {columns.rows_are}, found no objects")
         self.layout = TableLayout(source.path, first.schema, columns, list_width(first))
         # A column that is left out may hold what it likes.
         used = {*self.layout.columns}

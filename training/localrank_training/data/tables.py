@@ -136,6 +136,11 @@ class Columns:
         )
 
     @property
+    def rows_are(self) -> str:
+        """What a row is, in messages."""
+        return "items" if self.items else "judged documents"
+
+    @property
     def categories(self) -> frozenset[str]:
         """The features that are categories, whatever they look like."""
         return frozenset(self.category) | {one.name for one in self.known if one.kind == "category"}
@@ -322,7 +327,7 @@ class TableLayout:
                 continue
             if field.name in columns.ignore:
                 self.left_out.append((field.name, "ignored"))
-            elif field.name == columns.label:
+            elif field.name == columns.label and not columns.items:
                 self.left_out.append((field.name, "labels, which are not needed"))
             elif not field.name.strip():
                 self.left_out.append((field.name, "without a name"))
@@ -352,7 +357,8 @@ class TableLayout:
         self.names = self._list_names(schema, list_width) if self.listed else tuple(features)
         if not self.names:
             raise InvalidData(
-                f"{path}: expected columns of numbers or categories as features, found {_listed(schema.names)}"
+                f"{path}: expected columns of numbers or categories as features"
+                f"{f' beside the ids {self.qid!r}' if self.items else ''}, found {_listed(schema.names)}"
             )
         if len(self.names) > MAX_FEATURES:
             raise InvalidData(f"{path}: expected at most {MAX_FEATURES} features, found {len(self.names)}")

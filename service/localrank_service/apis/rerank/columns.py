@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from localrank_service.wire.query import Limits
 
 _MOST_COLUMNS = 2**15
+#: Characters of a value in a sentence.
+_MOST_OF_VALUE = 60
 #: Names of features in a sentence.
 _MOST_SHOWN = 3
 
@@ -186,6 +188,11 @@ def merged(
     found = dict(stated or {})
     for name, value in of_query.items():
         at = pointer("columns", name)
+        known = contract.positions.get(name)
+        if known is not None and contract.features[known].scope == "document":
+            found_here = "null" if value is None else orjson.dumps(value).decode()[:_MOST_OF_VALUE]
+            said = f"{_called(name)}: expected a list with a value for each document, found {found_here}"
+            raise Problem(422, said, pointer=at)
         try:
             _, number = contract.query_value(name, value)
             other = contract.query_value(name, found[name])[1] if name in found else number
