@@ -3,15 +3,16 @@
 All workers accept from one listener, and whichever is awake takes everything that waits there. So one of two workers may
 have 15 of 16 connections, and keep them for as long as the clients do. While requests wait in one worker, the other idles.
 
-Each worker shows the others how many requests it has in work, or how many clients ask while it refuses some. The busier one hands over connections that were just
-answered: their sockets go through a channel between the processes (SCM_RIGHTS), and the client notices nothing. What it
-sends meanwhile waits in the socket. The supervisor also holds the channels, so the next worker takes up what was on its
-way to one that died.
+Each worker shows the others how many requests it has in work, or how many clients ask while it refuses some. The busier
+one hands over connections that were just answered: their sockets go through a channel between the processes
+(SCM_RIGHTS), and the client notices nothing. What it sends meanwhile waits in the socket. The supervisor also holds the
+channels, so the next worker takes up what was on its way to one that died.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import mmap
 import os
 import socket
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from localrank_service.http.admission import Admission, Connections
 
+_log = logging.getLogger("localrank.service")
 #: Seconds between two looks at the others.
 _LOOK = 0.1
 #: Weight of the newest look in the running mean of the clients that want an answer.
@@ -132,6 +134,8 @@ class Neighbours:
         with suppress(BlockingIOError):
             while True:
                 _, descriptors, _, _ = socket.recv_fds(self._board.channels[self._place][0], 1, 1)
+                if not descriptors:
+                    _log.warning("a connection from another worker is lost: this one can open no more files")
                 for descriptor in descriptors:
                     os.set_inheritable(descriptor, False)  # noqa: FBT003 - as Python spells it
                     self._accept(socket.socket(fileno=descriptor))
