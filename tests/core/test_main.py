@@ -98,7 +98,7 @@ def test_help_names_every_command(words: str, capsys: pytest.CaptureFixture[str]
     lines = printed.splitlines()
     assert "Usage: localrank COMMAND [OPTIONS] ..." == lines[0]
     # Summaries stand below each other, two blanks after the longest name.
-    width = len("models import")
+    width = max(map(len, COMMANDS))
     for name, command in COMMANDS.items():
         assert f"  {name:<{width}}  {command.summary}" in lines
     assert printed.endswith("--name web --promote\n")

@@ -99,7 +99,8 @@ def published(folder: Path, name: str) -> dict[str, Any]:
     # Its configuration stands in the source once more, and the data have another path on each machine.
     if (asked := manifest["source"].get("asked")) is not None:
         asked.pop("configuration")
-        asked["data"] = [Path(one).name for one in asked["data"]]
+        for member in ("data", "validation"):
+            asked[member] = asked[member] and [Path(one).name for one in asked[member]]
     for left in ("sha256", "metrics", "notes", "stability", "probe", "name"):
         manifest.pop(left, None)
     ranker = localrank.load(folder / "models" / name)

@@ -243,9 +243,7 @@ def verify(models: Sequence[str], require_signature: Path | None, models_dir: st
 
 def sign(model: str, key: Path, password_file: Path | None, models_dir: str, *, as_json: bool) -> None:
     """Verify a version and sign its manifest; services can require that."""
-    registry = _registry(models_dir)
-    reference = registry.resolve(model)
-    identifier = sign_with(registry, reference, key, password_file)
+    reference, identifier = sign_with(_registry(models_dir), model, key, password_file)
     if as_json:
         print_json({"name": reference.name, "version": reference.version, "key": identifier})
     else:

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from localrank.registry.versions import Reference, Registry
 
 
-def sign_with(registry: Registry, reference: Reference, key: Path, password_file: Path | None) -> str:
-    """Sign a version that verifies with the key in a file; return the name of the key.
+def sign_with(
+    registry: Registry, address: str, key: Path, password_file: Path | None
+) -> tuple[Reference, str]:
+    """Sign a version that verifies with the key in a file; return it and the name of the key.
 
     Raises:
         InvalidConfiguration: the key or its password cannot be read.
@@ -27,5 +29,6 @@ def sign_with(registry: Registry, reference: Reference, key: Path, password_file
             f"{password_file}: cannot read the password: {error.strerror or error}"
         ) from None
     private = read_private_key(key, password)
+    reference = registry.resolve(address)
     registry.sign(reference, private)
-    return key_id(private.public_key())
+    return reference, key_id(private.public_key())

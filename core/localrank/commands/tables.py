@@ -156,9 +156,7 @@ def verify(tables: Sequence[str], require_signature: Path | None, models_dir: st
 
 def sign(table: str, key: Path, password_file: Path | None, models_dir: str, *, as_json: bool) -> None:
     """Verify a generation and sign its manifest; services can require that."""
-    tables = _tables(models_dir)
-    reference = tables.resolve(table)
-    identifier = sign_with(tables, reference, key, password_file)
+    reference, identifier = sign_with(_tables(models_dir), table, key, password_file)
     if as_json:
         print_json({"name": reference.name, "generation": reference.version, "key": identifier})
     else:

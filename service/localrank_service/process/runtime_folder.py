@@ -37,7 +37,12 @@ _FILES = re.compile(
 )
 _METRICS = re.compile(r"[0-9]+\.(lock|series|cells|draft)")
 _VERSIONS = re.compile(r"\.lock|\.draft-[^.]+|\.[^@]+@[0-9]+\.lock|[^.@][^@]*@[0-9]+")
-_FOLDERS = {"metrics": _METRICS.fullmatch, "versions": _VERSIONS.fullmatch}
+#: Generations of tables are kept as versions are.
+_FOLDERS = {
+    "metrics": _METRICS.fullmatch,
+    "versions": _VERSIONS.fullmatch,
+    "tables": _VERSIONS.fullmatch,
+}
 _PREFIX = "localrank-"
 #: Seconds in which a new folder may have no lock yet.
 _GRACE = 60.0

@@ -67,7 +67,7 @@ def test_every_option_is_taken_from_its_member() -> None:
 def test_what_is_not_plain_costs_sixteen_times_its_bytes(arithmetic: str) -> None:
     """Without compiled code no body is plain."""
     plain = json.dumps({"features": [ROW]}).encode()
-    other = json.dumps({"features": [[1.0, None, "x", 4.0]]}).encode()
+    other = json.dumps({"documents": [{"features": {"a": 1.0}}]}).encode()
 
     assert (16 if arithmetic == "numpy" else 1) * len(plain) == read(plain).cost
     assert 16 * len(other) == read(other).cost

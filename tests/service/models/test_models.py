@@ -147,7 +147,7 @@ REQUESTS: list[tuple[dict[str, Any], bool]] = [
     ({"documents": [{"features": {"pagerank": 1}}]}, False),
     ({"documents": [{"features": NAMED | {"new": 1}}]}, True),
     ({"documents": [{"features": NAMED | {"age": "old"}}]}, False),
-    ({"documents": [{"features": ROW, "text": ""}]}, False),
+    ({"documents": [{"features": ROW, "text": ""}]}, True),
     ({"documents": [{"features": ROW}], "ids": ["a"]}, False),
     ({"features": [ROW], "top_n": 0}, False),
     ({"features": [ROW], "nope": 0}, False),

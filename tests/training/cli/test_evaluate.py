@@ -105,7 +105,7 @@ def test_one_model_is_compared_with_its_global_scorer(run: Run) -> None:
     assert lines[6].startswith("2 of 2 differences are significant at 5 % (Holm).")
     assert "These 20 queries find a true difference" in lines[6]
     assert f"map {expected[0].detectable:.4f}" in lines[6]
-    assert "web@1: routed by lsh to 2 of 2 clusters, largest 50.0%, global scorer 0.0%" in text
+    assert "web@1: routed by exact to 2 of 2 clusters, largest 50.0%, global scorer 0.0%" in text
 
 
 def test_the_oracle_is_shown_if_asked_for(run: Run) -> None:

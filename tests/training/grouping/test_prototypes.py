@@ -192,10 +192,11 @@ def test_local_models_pass_the_gate_if_they_are_better_by_enough(gate: float, lo
 
     ranker = trained.built.ranker
     assert trained.config.clustering.local is local
-    assert [scorer is ranker.global_scorer for scorer in ranker.scorers] == [not local] * 2
+    # Without local models there is nothing to route to.
+    assert [scorer is ranker.global_scorer for scorer in ranker.scorers] == ([False, False] if local else [])
     routes = [ranker.rank(documents).route for documents in queries.clouds()]
     assert {route.local for route in routes} == {local}
-    assert {route.cluster for route in routes} == {0, 1}
+    assert {route.cluster for route in routes} == ({0, 1} if local else {None})
     (said,) = [warning for warning in trained.warnings if "standard error" in warning]
     assert ("every cluster gets the global scorer" in said) is not local
     held = trained.held_out.ranked

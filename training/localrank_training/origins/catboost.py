@@ -65,7 +65,7 @@ def _read(members: Mapping[str, Any]) -> OriginModel:
     n_features = described[-1]["flat_feature_index"] + 1
     if [feature["flat_feature_index"] for feature in described] != list(range(n_features)):
         raise ValueError("expected the features to be numbered from 0 without gaps")
-    columns = _Columns(
+    columns = _Kinds(
         {feature["feature_index"]: feature for feature in numbers},
         {feature["feature_index"]: _category(feature, info) for feature in categorical},
     )
@@ -99,7 +99,7 @@ class _Category(NamedTuple):
     hashes: list[int]
 
 
-class _Columns(NamedTuple):
+class _Kinds(NamedTuple):
     """The features of each kind, by their position in it."""
 
     numbers: Mapping[int, Mapping[str, Any]]
@@ -116,7 +116,7 @@ def _category(feature: Mapping[str, Any], info: Mapping[str, Any]) -> _Category:
     return _Category(feature["flat_feature_index"], [text for _, text in known], [code for code, _ in known])
 
 
-def _split(grove: Grove, asked: Mapping[str, Any], columns: _Columns, left: Any, right: Any) -> TreeSplit:
+def _split(grove: Grove, asked: Mapping[str, Any], columns: _Kinds, left: Any, right: Any) -> TreeSplit:
     kind = asked.get("split_type", "FloatFeature")
     if kind == "OneHotFeature":
         category, wanted = columns.categories[asked["cat_feature_index"]], asked["value"] & HASH
@@ -133,7 +133,7 @@ def _split(grove: Grove, asked: Mapping[str, Any], columns: _Columns, left: Any,
     return TreeSplit(feature["flat_feature_index"], float(np.float32(asked["border"])), decision, left, right)
 
 
-def _plant_levels(grove: Grove, tree: Mapping[str, Any], columns: _Columns, scale: float) -> None:
+def _plant_levels(grove: Grove, tree: Mapping[str, Any], columns: _Kinds, scale: float) -> None:
     asked: Sequence[Mapping[str, Any]] = tree.get("splits") or ()
     values: Sequence[float] = tree["leaf_values"]
     depth = len(asked)
@@ -155,7 +155,7 @@ def _plant_levels(grove: Grove, tree: Mapping[str, Any], columns: _Columns, scal
     grove.plant((0, 0), look, 2 << depth)
 
 
-def _plant_nested(grove: Grove, tree: Mapping[str, Any], columns: _Columns, scale: float) -> None:
+def _plant_nested(grove: Grove, tree: Mapping[str, Any], columns: _Kinds, scale: float) -> None:
     def look(node: Mapping[str, Any]) -> TreeSplit | float:
         if "split" in node:
             return _split(grove, node["split"], columns, node["left"], node["right"])
