@@ -86,7 +86,7 @@ async def test_work_goes_to_a_thread_from_half_a_million_numbers_on(lanes: dict[
     attempt = Attempt(service(rank), "rerank", dict(SCOPE))
     few, many = (documents(np.zeros((count, 4), np.float32)) for count in (99_999, 100_000))
     ranker = SimpleNamespace(contract=SimpleNamespace(n_features=4), router=SimpleNamespace(compares=None))
-    model: Any = SimpleNamespace(work=5, ranker=ranker, query_map=None, tables=None)
+    model: Any = SimpleNamespace(work=5, ranker=ranker, query_map=None, tables=None, watched=False)
     contributions = Options(explain="contributions")
     some, more = (documents(np.zeros((count, 4), np.float32)) for count in (9_999, 10_000))
 
