@@ -29,7 +29,7 @@ def collect(
     queries: Annotated[
         str,
         typer.Option(
-            help="A query on each line, or CSV with a column query (and query_id), such as judgements.",
+            help="A query on each line, or CSV with a column query or query_text (and query_id or qid), such as judgements.",
             show_default=False,
             callback=given,
         ),
@@ -99,9 +99,8 @@ def collect(
     )
     if credentials is not None and not _is_private(engine):
         say(f"note: the credentials go to {urlsplit(engine).hostname} without encryption; use https")
-    searches, columns = collecting.read_searches(Path(queries))
     search = collecting.Template(Path(template))
-    search.check(columns)
+    searches = collecting.read_searches(Path(queries), search)
     access = collecting.Access(engine, credentials, None if ca_file is None else Path(ca_file))
     manners = collecting.Manners(rate, concurrency, timeout, retries)
     try:

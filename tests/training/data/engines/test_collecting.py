@@ -172,18 +172,64 @@ def test_each_query_is_asked_once_and_stored(at: Path, engine: Engine, collected
 
 def test_columns_of_a_table_fill_the_template(at: Path, engine: Engine, collected: Collect) -> None:
     (at / "queries.txt").write_text(
-        "docid,query,query_id,shop\nd1,shoes,7,de\nd2,shoes,7,de\nd3,shoes,8,at\n,,9,at\n"
+        "docid,query_text,query_id,größe\nd1,shoes,7,de\nd2,shoes,7,de\nd3,shoes,8,at\n,,9,at\n"
     )
     (at / "search.json").write_text(
-        '{"q": "{{ query }} in {{shop}}", "{{query}}": {"a": ["{{shop}}{{shop}}"]}}'
+        '{"q": "{{ query }} in {{größe}}", "x": {"a": ["{{größe}}{{größe}}"]}}', encoding="utf-8"
     )
 
     collected(engine)
 
     assert [("shoes in de", "dede"), ("shoes in at", "atat")] == [
-        (body["q"], body["{{query}}"]["a"][0]) for body in engine.asked
+        (body["q"], body["x"]["a"][0]) for body in engine.asked
     ]
     assert [("7", "shoes"), ("8", "shoes")] == [(line["query_id"], line["query"]) for line in stored(at)]
+
+
+def test_a_search_whose_other_values_changed_is_asked_again(
+    at: Path, engine: Engine, collected: Collect
+) -> None:
+    (at / "search.json").write_text('{"query": {"match": {"title": "{{query}} {{shop}}"}}}')
+    for shop in ("de", "at", "at"):
+        (at / "queries.txt").write_text(f"query,shop\nshoes,{shop}\nhats,de\n")
+        collected(engine)
+
+    assert ["shoes de", "hats de", "shoes at"] == searched(engine)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("qid,docid,rating\n1,d1,2\n", ":1: expected a column query or query_text, found 'qid', 'docid', 'rating'"),
+        ("Query;Docid;Rating\na;d1;2\n", ":1: expected a column query or query_text, found 'Query', 'Docid'"),
+        ("3 qid:1 # d0 star wars\n", ": expected a query on each line, or CSV with a column query or query_text; found LETOR"),
+        ("suche|artikel\nrote schuhe|7\n", ":1: expected a column query or query_text, found 'suche', 'artikel'"),
+        ("Query\nshoes\n", ":1: expected a column query or query_text, found 'Query'"),
+        ("51 0 GX008 2\n", "; found qrels"),
+        ('\n{"judgmentRatings": []}', "; found JSON"),
+        ("query,shop\nred,a\nred,b\n", ": the searches for 'red' differ in 'shop' ('a', 'b'), and nothing"),
+        ("query,qid,shop\nred,7,a\nred,7,b\n", "; expected other ids than '7'"),
+    ],
+)  # fmt: skip
+def test_a_file_of_other_things_is_not_searched_for(
+    at: Path, engine: Engine, collected: Collect, text: str, said: str
+) -> None:
+    (at / "queries.txt").write_text(text)
+    (at / "search.json").write_text('{"q": "{{query}}", "shop": "{{shop}}"}')
+
+    _, err = collected(engine, code=1)
+
+    assert f"queries.txt{said}" in err or (said.startswith(";") and said in err)
+    assert [] == engine.asked
+
+
+@pytest.mark.usefixtures("at")
+def test_queries_with_commas_are_queries(at: Path, engine: Engine, collected: Collect) -> None:
+    (at / "queries.txt").write_text("red shoes, size 40\nshoes; hats\niphone 12 vs 13\n[a] hat\n")
+
+    collected(engine)
+
+    assert ["red shoes, size 40", "shoes; hats", "iphone 12 vs 13", "[a] hat"] == searched(engine)
 
 
 def test_what_is_stored_joins_with_judgements(at: Path, engine: Engine, collected: Collect) -> None:
@@ -534,6 +580,11 @@ def test_responses_are_replaced_when_the_engine_has_answered(
             "plain.json: expected {{query}} in a text of the search, found none",
         ),
         ({"--template": "other.json"}, 1, "expected placeholders of the columns 'query', found {{shop}}"),
+        (
+            {"--template": "name.json"},
+            1,
+            "expected placeholders in texts only, found {{query}} in the name of",
+        ),
         ({"--template": "none"}, 1, "none: cannot be read"),
         ({"--queries": "empty"}, 1, "empty: expected queries, found none"),
         ({"--queries": "none"}, 1, "none: no such file or folder"),
@@ -554,6 +605,7 @@ def test_wrong_use_is_one_sentence_before_anything_is_sent(
     monkeypatch.setenv("ONE_WORD", "word")
     monkeypatch.setenv("TWO_LINES", "a: b\nc: d")
     (at / "plain.json").write_text('{"query": "query"}')
+    (at / "name.json").write_text('{"{{query}}": "{{query}}"}')
     (at / "other.json").write_text('{"query": "{{shop}}"}')
     (at / "empty").write_text("\n")
 

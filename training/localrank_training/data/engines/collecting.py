@@ -35,13 +35,14 @@ from localrank import __version__
 from localrank.errors import InvalidConfiguration, InvalidData, StoreUnavailable
 from localrank.locks import hold
 from localrank.responses import engine_of, listed
+from localrank_training.data.engines.judgements import DOCUMENTS, QUERY_IDS, QUERY_TEXTS, RATINGS
 from localrank_training.data.engines.lines import object_in
 from localrank_training.data.sources import locate, opened
 from localrank_training.data.table_text import delimiter_of
 from localrank_training.parallel.processes import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -71,7 +72,7 @@ class PlannedSearch(NamedTuple):
     Attributes:
         query: its text.
         id: of the query, if the file has ids.
-        values: of all placeholders.
+        values: of the template's placeholders.
     """
 
     query: str
@@ -81,6 +82,11 @@ class PlannedSearch(NamedTuple):
     @property
     def key(self) -> tuple[str | None, str]:
         return self.id, self.query
+
+    @property
+    def others(self) -> dict[str, str]:
+        """The values beside the query."""
+        return {name: value for name, value in sorted(self.values.items()) if name != "query"}
 
 
 class Access(NamedTuple):
@@ -210,9 +216,19 @@ class Template:
         except OSError as error:
             raise InvalidData(f"{path}: cannot be read: {error.strerror or error}") from None
         self._path, self._body = path, object_in(text, str(path))
-        self.names = {name.strip() for name in _PLACEHOLDER.findall(json.dumps(self._body))}
+        self.names: set[str] = set()
+        _walked(self._body, self._found)
         if not self.names:
             raise InvalidData(f"{path}: expected {{{{query}}}} in a text of the search, found none")
+
+    def _found(self, text: str, *, is_name: bool = False) -> str:
+        names = _PLACEHOLDER.findall(text)
+        if is_name and names:
+            raise InvalidData(
+                f"{self._path}: expected placeholders in texts only, found {{{{{names[0]}}}}} in the name of a member"
+            )
+        self.names.update(name.strip() for name in names)
+        return text
 
     def check(self, known: Sequence[str]) -> None:
         """Refuse placeholders that no column has."""
@@ -223,30 +239,36 @@ class Template:
 
     def filled(self, values: Mapping[str, str]) -> bytes:
         """Return the body of one search."""
-        return json.dumps(_filled(self._body, values), ensure_ascii=False).encode()
+
+        def fill(text: str, *, is_name: bool = False) -> str:
+            return text if is_name else _PLACEHOLDER.sub(lambda found: values[found[1].strip()], text)
+
+        return json.dumps(_walked(self._body, fill), ensure_ascii=False).encode()
 
     def digest(self, url: str) -> str:
         """Return what is different for a search of another form, or sent elsewhere."""
         return hashlib.sha256(json.dumps([url, self._body], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _filled(value: Any, values: Mapping[str, str]) -> Any:
+def _walked(value: Any, change: Callable[..., str]) -> Any:
+    """Return JSON whose texts and names of members are changed."""
     if isinstance(value, str):
-        return _PLACEHOLDER.sub(lambda found: values[found[1].strip()], value)
+        return change(value)
     if isinstance(value, list):
-        return [_filled(one, values) for one in value]
+        return [_walked(one, change) for one in value]
     if isinstance(value, dict):
-        return {name: _filled(one, values) for name, one in value.items()}
+        return {change(name, is_name=True): _walked(one, change) for name, one in value.items()}
     return value
 
 
-def read_searches(path: Path) -> tuple[list[PlannedSearch], list[str]]:
-    """Return the searches of a file, each once, and the names of its columns.
+def read_searches(path: Path, template: Template) -> list[PlannedSearch]:
+    """Return the searches of a file, each once.
 
     A table with a column ``query`` (and ``query_id`` or ``qid``), such as judgements; or a query on each line.
 
     Raises:
-        InvalidData: there are none.
+        InvalidData: there are none, the file is no such table, the template names other columns, or two searches for a query
+            differ.
     """
     [source, *_] = locate([path])
     with opened(source) as (stream, _):
@@ -254,31 +276,93 @@ def read_searches(path: Path) -> tuple[list[PlannedSearch], list[str]]:
             text = stream.read().decode("utf-8-sig")
         except UnicodeDecodeError:
             raise InvalidData(f"{path}: expected text in UTF-8, found bytes that are not text") from None
-    first = text.split("\n", 1)[0].rstrip("\r")
-    delimiter = delimiter_of(first.encode(), str(path)) or ","
-    header = next(csv.reader([first], delimiter=delimiter), [])
-    if "query" in header:
-        rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
-        identifier = next((name for name in ("query_id", "qid") if name in header), None)
-        found = [
-            PlannedSearch(row["query"], None if identifier is None else row[identifier], row)
-            for row in rows
-            if row["query"].strip()
-        ]
-    else:
-        header = ["query"]
-        found = [
-            PlannedSearch(line.strip(), None, {"query": line.strip()})
-            for line in text.splitlines()
-            if line.strip()
-        ]
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    text = text[text.index(first) :]
+    delimiter = _table_delimiter(first, text, path)
     each: dict[tuple[str | None, str], PlannedSearch] = {}
-    for one in found:
-        each.setdefault(one.key, one)
-    searches = [*each.values()]
-    if not searches:
+    try:
+        for query, identifier, row in (
+            _table(text, delimiter, template) if delimiter else _lines(text, template)
+        ):
+            one = PlannedSearch(query, identifier, {name: row[name] for name in template.names})
+            before = each.setdefault(one.key, one)
+            if before.values != one.values:
+                name = min(name for name in template.names if before.values[name] != one.values[name])
+                ids = (
+                    "add a column query_id"
+                    if identifier is None
+                    else f"expected other ids than {identifier!r}"
+                )
+                raise InvalidData(
+                    f"{path}: the searches for {query!r} differ in {name!r} ({before.values[name]!r}, {one.values[name]!r}), "
+                    f"and nothing tells their responses apart; {ids}"
+                )
+    except csv.Error as error:
+        raise InvalidData(f"{path}: expected {delimiter!r} between cells: {error}") from None
+    if not each:
         raise InvalidData(f"{path}: expected queries, found none")
-    return searches, header
+    return [*each.values()]
+
+
+def _table_delimiter(first: str, text: str, path: Path) -> str | None:
+    """Return the delimiter of a table that begins with this line; None if there is a query on each line.
+
+    Raises:
+        InvalidData: it begins as judgements do that are no table, or as a table without queries.
+    """
+    names = " or ".join(QUERY_TEXTS)
+    if form := _other_form(first.split()):
+        raise InvalidData(
+            f"{path}: expected a query on each line, or CSV with a column {names}; found {form}"
+        )
+    delimiter = delimiter_of(first.encode(), str(path)) or ","
+    header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
+    if any(name in header for name in QUERY_TEXTS):
+        return delimiter
+    lower = {cell.lower() for cell in header}
+    if len(header) > 1:
+        lines = [line for line in text.splitlines() if line.strip()]
+        is_even = len(lines) > 1 and all(line.count(delimiter) == len(header) - 1 for line in lines)
+        is_table = bool(lower & {*QUERY_TEXTS, *QUERY_IDS, *DOCUMENTS, *RATINGS}) or (
+            is_even and not re.search(r"\s", first.replace(delimiter, ""))
+        )
+    else:
+        is_table = bool(lower & {*QUERY_TEXTS})
+    if is_table:
+        raise InvalidData(f"{path}:1: expected a column {names}, found {listed(header)}")
+    return None
+
+
+def _other_form(words: Sequence[str]) -> str | None:
+    """Return what begins with these words, if it is neither a table nor a query."""
+    if "".join(words).startswith(("{", "[{", '["')):
+        return "JSON"
+    if len(words) > 1 and words[1].startswith("qid:"):
+        return "LETOR text"
+    is_qrels = len(words) == 4 and words[1] in {"0", "Q0"} and words[3].removeprefix("-").isdecimal()
+    return "qrels" if is_qrels else None
+
+
+def _table(
+    text: str, delimiter: str, template: Template
+) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
+    """Yield text, id and cells of each query."""
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+    text_name = next(name for name in QUERY_TEXTS if name in rows.fieldnames)
+    id_name = next((name for name in QUERY_IDS if name in rows.fieldnames), None)
+    template.check([*dict.fromkeys(["query", *rows.fieldnames])])
+    for row in rows:
+        query = row[text_name]
+        if query.strip():
+            yield query, None if id_name is None else row[id_name], {**row, "query": query}
+
+
+def _lines(text: str, template: Template) -> Iterator[tuple[str, None, Mapping[str, str]]]:
+    template.check(["query"])
+    for line in text.splitlines():
+        if query := line.strip():
+            yield query, None, {"query": query}
 
 
 def collect(
@@ -308,8 +392,8 @@ def collect(
         SystemExit: SIGTERM has ended the run.
     """
     with _store(out) as file:
-        done = set() if overwrite else _stored(file, out, template.digest(access.url))
-        left = [one for one in searches if one.key not in done]
+        done = {} if overwrite else _stored(file, out, template.digest(access.url))
+        left = [one for one in searches if done.get(one.key) != one.others]
         run = _Collecting(access, template, manners, file, Collected(before=len(searches) - len(left)))
         total = len(searches)
         with suppress(asyncio.CancelledError):
@@ -335,9 +419,9 @@ def _store(out: Path) -> Iterator[Any]:
         yield file
 
 
-def _stored(file: Any, out: Path, digest: str) -> set[tuple[str | None, str]]:
-    """Return what is stored, and go to the end of it; cut off what a crash left of a line, once all lines are known to be ours."""
-    found = set()
+def _stored(file: Any, out: Path, digest: str) -> dict[tuple[str | None, str], dict[str, str]]:
+    """Return the searches that are stored, with their other values, and go to the end of it; cut off what a crash left of a line, once all lines are known to be ours."""
+    found = {}
     end = 0
     begin, line = _begin(digest), b"\n"
     lines = io.BufferedReader(file)
@@ -358,7 +442,7 @@ def _stored(file: Any, out: Path, digest: str) -> set[tuple[str | None, str]]:
                 f"{where}: expected responses to this template and URL, found one to another search; choose another --out, or "
                 "--overwrite"
             )
-        found.add((stored.get("query_id"), stored["query"]))
+        found[stored.get("query_id"), stored["query"]] = stored.get("values", {})
         end += len(line)
     lines.detach()
     file.seek(end)
@@ -534,7 +618,8 @@ class _Collecting:
     def _line(self, search: PlannedSearch, response: dict[str, Any]) -> bytes:
         """Return what is stored of a search; it begins with what `_begin` says."""
         identifier = {} if search.id is None else {"query_id": search.id}
-        line = {"search": self._digest, **identifier, "query": search.query, "response": response}
+        values = {"values": search.others} if search.others else {}
+        line = {"search": self._digest, **identifier, "query": search.query, **values, "response": response}
         try:
             text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         except ValueError:

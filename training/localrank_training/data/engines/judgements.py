@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 QUERY_TEXTS = ("query", "query_text")
 QUERY_IDS = ("query_id", "qid")
 _QUERY = (*QUERY_TEXTS, *QUERY_IDS)
-_DOCUMENT = ("docid", "doc_id", "document", "document_id", "id")
-_RATING = ("rating", "grade", "label", "judgement", "judgment", "relevance")
+DOCUMENTS = ("docid", "doc_id", "document", "document_id", "id")
+RATINGS = ("rating", "grade", "label", "judgement", "judgment", "relevance")
 #: Bytes of a file of JSON.
 _LARGEST = 1 << 28
 
@@ -227,8 +227,8 @@ def _columns(header: Sequence[str], named: RatingColumns, where: str) -> list[st
     found = []
     for wanted, usual, option in (
         (named.query, _QUERY, "--query"),
-        (named.document, _DOCUMENT, "--document"),
-        (named.rating, _RATING, "--rating"),
+        (named.document, DOCUMENTS, "--document"),
+        (named.rating, RATINGS, "--rating"),
     ):
         name = wanted or next((one for one in usual if one in header), None)
         if name is None or name not in header:
@@ -248,7 +248,7 @@ def _is_row(line: bytes, named: RatingColumns) -> bool:
         row = object_in(line, "")
     except InvalidData:
         return False
-    return any(name in row for name in (named.rating, *_RATING))
+    return any(name in row for name in (named.rating, *RATINGS))
 
 
 def _read_rows(source: Source, named: RatingColumns, found: _Collected) -> None:
