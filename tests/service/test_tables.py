@@ -345,6 +345,17 @@ async def test_files_of_a_generation_that_is_looked_into_may_become_anything(
     assert before == cut == await ask(client)
 
 
+async def test_a_rolled_back_generation_is_given_up(client: httpx.AsyncClient, models_dir: Path) -> None:
+    publish_table(models_dir, {"a": (5.0, "nike")})
+    await until(client, 2)
+
+    tables_in(models_dir).rollback("items")
+    shown = await until(client, 1)
+
+    assert "refused" not in shown
+    assert (scored(1, 1, "nike"), 1) == await ask(client)
+
+
 async def test_another_generation_of_the_same_number_is_noticed(
     client: httpx.AsyncClient, models_dir: Path
 ) -> None:

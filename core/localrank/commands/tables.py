@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command, ``tables`` being the first argument; return its exit code."""
     group = CommandGroup(
         "tables",
-        "Publish, list, show, verify, sign, prune and push tables of features that models look up by id.",
+        "Publish, list, show, verify, sign, promote, roll back, prune and push tables of features that models look up by id.",
         "localrank tables publish FILE publishes the next generation of a table (see its --help).",
         ["publish"],
     )
@@ -49,6 +49,13 @@ def run(arguments: Sequence[str]) -> int:
     added.add_argument(
         "--password-file", type=Path, metavar="FILE", help="File with the password of the key."
     )
+
+    added = group.add("promote", promote, "items 3")
+    added.add_argument("name", metavar="NAME", help="Name of a table.")
+    added.add_argument("generation", type=whole_number, metavar="GENERATION", help="Its number.")
+
+    added = group.add("rollback", rollback, "items")
+    added.add_argument("name", metavar="NAME", help="Name of a table.")
 
     added = group.add("prune", prune, "items --keep 3")
     added.add_argument("name", metavar="NAME", help="Name of a table.")
@@ -161,6 +168,23 @@ def sign(table: str, key: Path, password_file: Path | None, models_dir: str, *, 
         print_json({"name": reference.name, "generation": reference.version, "key": identifier})
     else:
         print(f"{reference} is signed by the key {identifier[:16]}")
+
+
+def promote(name: str, generation: int, models_dir: str, *, as_json: bool) -> None:
+    """Let models look into a generation, and into none after it, once it has verified."""
+    _say_current(_tables(models_dir).promote(name, generation), as_json=as_json)
+
+
+def rollback(name: str, models_dir: str, *, as_json: bool) -> None:
+    """Let models look again into the generation before, once it has verified."""
+    _say_current(_tables(models_dir).rollback(name), as_json=as_json)
+
+
+def _say_current(reference: Reference, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": reference.name, "current": reference.version})
+    else:
+        print(f"{reference.name}: generation {reference.version} is looked into")
 
 
 def prune(name: str, keep: int, models_dir: str, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localrank.errors import ArtifactError, ArtifactIncompatible, ArtifactNotFound, ContractMismatch
-from localrank.registry.versions import CHAMPION, Reference, Registry
+from localrank.registry.versions import CHAMPION, Reference, Registry, gone
 from localrank.tables import generation
 from localrank.tables.table import ItemLookups, Lookup
 
@@ -63,7 +63,8 @@ def newest(tables: Registry, name: str) -> list[int]:
     if not history:
         tables.versions(name)
         raise ArtifactNotFound(f"{name}: expected a generation that is whole, found none")
-    return list(dict.fromkeys(one.version for one in reversed(history)))
+    current = history[-1].version
+    return list(dict.fromkeys(one.version for one in reversed(history) if one.version <= current))
 
 
 def items_for(
@@ -96,7 +97,7 @@ def _lookup(
         try:
             return Lookup.of(load(Reference(name, number, tables.models_dir / name / str(number))), contract)
         except (ArtifactError, ContractMismatch) as error:
-            said = str(error)
+            said = str(error) if (tables.models_dir / name / str(number)).is_dir() else gone("table", name)
             if not said.startswith(named := f"table {name}, generation {number}: "):
                 said = named + said
             refused.setdefault(name, said)

@@ -193,7 +193,7 @@ class Registry:
                     f"{name}: expected a {CHAMPION} or a single version, found versions {few(versions)} "
                     f"(promote one, or name a version: {name}@{versions[-1]})"
                 )
-            version = versions[0] if champion is None else champion
+            version = versions[0] if champion is None else self._aliased(name, CHAMPION, champion)
         elif _VERSION.fullmatch(which):
             version = int(which)
         elif which.isdecimal():
@@ -206,7 +206,7 @@ class Registry:
                 raise ArtifactNotFound(
                     f"{name}: expected an alias {which!r}, found {', '.join(sorted(aliases)) or 'none'}"
                 )
-            version = aliases[which]
+            version = self._aliased(name, which, aliases[which])
         return self._existing(name, version)
 
     def verified(self, reference: Reference) -> Described:
@@ -392,6 +392,16 @@ class Registry:
             raise ArtifactNotFound(f"{name}: expected version {version}, found {few(versions, version)}")
         return Reference(name, version, self.models_dir / name / str(version))
 
+    def _aliased(self, name: str, alias: str, version: int) -> int:
+        """Return the version of an alias, which must be there."""
+        if not self.has(name, version):
+            found = few(self._numbers(name), version)
+            advice = gone(self._noun, name, alias)
+            raise ArtifactNotFound(
+                f"{name}: expected version {version}, as {alias!r} says, found {found}; {advice}"
+            )
+        return version
+
     def _read(self, name: str) -> dict[str, list[Promotion]]:
         family = self.models_dir / name
         try:
@@ -439,6 +449,15 @@ def _checked_alias(alias: str) -> str:
             f"expected an alias of letters, digits, '.', '_' and '-' that starts with a letter, found {alias!r:.80}"
         )
     return alias
+
+
+def gone(noun: str, name: str, alias: str = CHAMPION) -> str:
+    """Return what to do if somebody has deleted what an alias stands for."""
+    option = "" if alias == CHAMPION else f" --alias {alias}"
+    return (
+        f"its files are gone; localrank {noun}s rollback {name}{option} goes back to the one before it, localrank {noun}s "
+        f"promote {name} NUMBER{option} to any that is there"
+    )
 
 
 def few(found: Sequence[_T], near: _T | None = None) -> str:

@@ -265,6 +265,36 @@ def test_documents_of_another_width_are_refused(tmp_path: Path, documents: Any, 
     assert (0, 3) == items.completed([], []).documents.shape
 
 
+def test_a_generation_that_was_rolled_back_is_not_taken_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from localrank.__main__ import main
+
+    def run(*arguments: str) -> str:
+        assert 0 == main(["tables", *arguments, "--models-dir", str(tmp_path)])
+        return capsys.readouterr().out
+
+    def taken() -> int:
+        return localrank.load_items(contract(), tmp_path).generations["items"]
+
+    for _ in range(3):
+        published(tmp_path)
+    assert "items: generation 2 is looked into\n" == run("rollback", "items")
+    assert 2 == taken()
+    assert '"current": 1' in run("promote", "items", "1", "--json")
+    assert 1 == taken()
+    shutil.rmtree(tmp_path / ".tables" / "items" / "1")
+    with pytest.raises(ArtifactNotFound, match="localrank tables rollback items goes back"):
+        tables_in(tmp_path).resolve("items")
+    with pytest.raises(
+        ArtifactError, match="table items, generation 1: its files are gone; localrank tables"
+    ):
+        taken()
+    run("rollback", "items")
+    assert 2 == taken()
+    assert 4 == published(tmp_path).version
+
+
 def test_the_number_of_a_generation_that_was_deleted_is_not_given_again(tmp_path: Path) -> None:
     published(tmp_path)
     shutil.rmtree(published(tmp_path, ["d"], ROWS[:1]).path)
