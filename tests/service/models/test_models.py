@@ -150,6 +150,16 @@ REQUESTS: list[tuple[dict[str, Any], bool]] = [
     ({"documents": [{"features": ROW, "text": ""}]}, True),
     ({"documents": [{"features": ROW}], "ids": ["a"]}, False),
     ({"features": [ROW], "top_n": 0}, False),
+    ({"features": [ROW], "top_n": 1, "offset": 0, "query": "shoes", "relevance": "raw"}, True),
+    ({"features": [ROW], "offset": -1}, False),
+    ({"features": [ROW], "relevance": "linear"}, False),
+    ({"features": [ROW], "query": 1}, False),
+    ({"features": [ROW], "answer": "scores"}, True),
+    ({"features": [ROW], "answer": "ranking", "top_n": 1}, True),
+    *(
+        ({"features": [ROW], "answer": "scores", **more}, False)
+        for more in ({"top_n": 1}, {"offset": 1}, {"relevance": "raw"})
+    ),
     ({"features": [ROW], "nope": 0}, False),
     ({"features": [ROW], "feature_names": list(NAMED)}, True),
     ({"features": [ROW], "contract": "sha256:nope"}, False),

@@ -2,7 +2,7 @@
 
 If a request is valid by this schema and has one id for each row, it is answered with 200 (a test tries many). A schema
 cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
-order of ``feature_names``.
+order of ``feature_names``, columns, texts, and what names ids of documents (``pin``, ``boost``).
 
 Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take. Of a number that was
 trained with a direction it has that: ``x-monotone``, 1 or -1.
@@ -46,6 +46,10 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
             "query_id": {"$ref": "#/$defs/id"},
             "session_id": {"$ref": "#/$defs/id"},
             "top_n": {"type": "integer", "minimum": 1, "maximum": 2**53},
+            "offset": {"type": "integer", "minimum": 0, "maximum": 2**53},
+            "answer": {"enum": ["ranking", "scores"]},
+            "query": {"type": "string"},
+            "relevance": {"enum": ["raw", "sigmoid", "rank"]},
             "explain": {"enum": list(EXPLANATIONS)},
             **_of_query(contract),
             "contract": {"const": contract.digest},
@@ -58,6 +62,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                     "properties": {
                         "id": {"$ref": "#/$defs/id"},
                         "features": {"anyOf": [row, {"$ref": "#/$defs/named"}]},
+                        "text": {"type": "string", "description": "Kept for `return_documents`; not read."},
                     },
                     "required": ["features"],
                     "additionalProperties": False,
@@ -70,6 +75,8 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
             {"required": ["documents"], "not": {"required": ["ids"]}},
             {"required": ["features"]},
         ],
+        "if": {"properties": {"answer": {"const": "scores"}}, "required": ["answer"]},
+        "then": {"not": {"anyOf": [{"required": [name]} for name in ("top_n", "offset", "relevance")]}},
         "additionalProperties": False,
         "$defs": {
             "id": {
