@@ -36,6 +36,8 @@ _SOLR_FIELDS = ("[features]", "[fv]", "features", "fv")
 _NOT_FINITE = {sign + name: float(sign + name) for sign in ("", "+", "-") for name in ("Infinity", "NaN")}
 #: Vespa says with it whether the features are from the cache.
 _NO_FEATURE = "vespa.summaryFeatures.cached"
+#: Types of ids; a hit may have none.
+_IDS = frozenset({str, int, type(None)})
 #: Names in a sentence.
 _MOST_NAMES = 5
 
@@ -162,8 +164,11 @@ class HitReader:
             at: what a sentence calls it.
 
         Raises:
-            WrongHitError: a source is of another form, or two of them hold the same feature.
+            WrongHitError: the id or a source is of another form, or two of them hold the same feature.
         """
+        name = self.engine.id
+        if type(one := hit.get(name)) not in _IDS:
+            raise WrongHitError(f"{at}: {name}: expected a text or an integer, found {shown(one)}", name)
         values: dict[str, Any] = {}
         parts: list[tuple[str, Mapping[str, Any]]] = []
         is_partial = has_log = False

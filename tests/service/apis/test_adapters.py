@@ -237,6 +237,11 @@ WRONG: list[tuple[str, Any, dict[str, Any], int, str | None, str]] = [
     ("solr", {"response": {}}, {}, 422, "/response/docs", "expected a list of hits, found null"),
     ("solr", {"response": {"docs": {}}}, {}, 422, "/response/docs", "a list of hits, found an object"),
     ("solr", {"response": {"docs": [1]}}, {}, 422, "/response/docs/0", "expected an object, found 1"),
+    # ids
+    *(
+        ("opensearch", {"hits": {"hits": [{"_id": one}]}}, {}, 422, "/hits/hits/0/_id", f"_id: expected a text or an integer, found {said}")
+        for one, said in ((1.5, "1.5"), ({}, "an object"), (["a"], "a list"), (True, "true"))
+    ),
     # logs
     ("opensearch", {"hits": {"hits": [{"_id": "1"}]}}, {}, 422, "/hits/hits/0", "no logged features; log them"),
     ("opensearch", elastic_log([]), {}, 422, "/hits/hits/0", "has no logged features; log them"),

@@ -120,8 +120,9 @@ def collect(
     if as_json:
         print_json({"out": out, "stored": done.stored, "before": done.before, "failed": done.failed})
     else:
-        before = f", {done.before} were there before" if done.before else ""
-        typer.echo(f"{out}: {done.stored} responses stored{before}")
+        were = "was" if done.before == 1 else "were"
+        before = f", {done.before} {were} there before" if done.before else ""
+        typer.echo(f"{out}: {done.stored} response{'s' * (done.stored != 1)} stored{before}")
     if done.failed:
         query, said = next(iter(done.failed.items()))
         raise StoreUnavailable(

@@ -296,7 +296,7 @@ def test_a_run_ends_if_the_engine_stays_in_trouble(
     again, _ = collected(engine)
 
     assert said in err
-    assert "1 responses are stored, and the same command goes on" in err
+    assert "1 response is stored, and the same command goes on" in err
     assert 1 == err.count("\n")
     assert (3, 1) == (again["stored"], again["before"])
 
@@ -315,7 +315,7 @@ def test_an_engine_that_is_not_there_is_one_sentence(collected: Collect) -> None
     [
         ((400, {}, {"error": "no\n  such field"}), '400 { "error": "no\\n such field" }'),
         ((500, {}, "boom"), "500 boom"),
-        ((200, {}, "<html>"), "response: expected JSON"),
+        ((200, {}, "<html>"), "(char 0); it begins with '<html>'"),
         ((200, {}, {"error": 1}), "found an object with 'error'"),
         ((200, {}, FOUND | {"_source": "\ud800"}), "expected text, found half of a character, \\ud800"),
         ((200, {}, '{"hits": {"hits": [], "max_score": 1e999}}'), "response: expected finite numbers"),
@@ -564,6 +564,7 @@ def test_responses_are_replaced_when_the_engine_has_answered(
     [
         ({"--engine": "http://127.0.0.1:abc/"}, 2, "--engine: expected the URL of a search"),
         ({"--engine": "http://127.0.0.1:99999/"}, 2, "--engine: expected the URL of a search"),
+        ({"--engine": "http://xn--/"}, 2, "--engine: expected the URL of a search"),
         ({"--engine": "http://[::1/"}, 2, "--engine: expected the URL of a search"),
         ({"--engine": "localhost:9200"}, 2, "--engine: expected the URL of a search"),
         ({"--engine": "http://u:p@localhost/_search"}, 2, "expected a URL without user and password"),
@@ -588,6 +589,7 @@ def test_responses_are_replaced_when_the_engine_has_answered(
         ({"--template": "none"}, 1, "none: cannot be read"),
         ({"--queries": "empty"}, 1, "empty: expected queries, found none"),
         ({"--queries": "none"}, 1, "none: no such file or folder"),
+        ({"--engine": "ftp://localhost/"}, 2, "--engine: expected the URL of a search"),
         ({"--rate": "0"}, 2, "--rate: "),
         ({"--out": "no/folder"}, 1, "no/folder: cannot be written"),
     ],

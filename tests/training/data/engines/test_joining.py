@@ -472,6 +472,7 @@ def hits(*some: Any) -> dict[str, Any]:
         (line({"error": "x"}), "expected hits (Elasticsearch, OpenSearch), response (Solr) or root (Vespa)"),
         (line({"hits": {"hits": {}}}), "response.hits.hits: expected a list of hits, found an object"),
         (line(hits(HIT, 7)), ":1: hit 2: expected an object, found 7"),
+        (line(hits(HIT | {"_id": 1.5})), ":1: hit 1: _id: expected a text or an integer, found 1.5"),
         (line(hits({"_id": "d1"})), ":1: hit 1 has no logged features; log them"),
         (
             line(hits(HIT | {"fields": {"bm25": [1]}})),

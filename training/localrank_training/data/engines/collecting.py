@@ -144,7 +144,8 @@ def check_engine(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        is_url = parts.port != 0 and httpx.URL(url).scheme in {"http", "https"}
+        # httpx refuses some hosts that urlsplit takes.
+        is_url = parts.scheme in {"http", "https"} and parts.port != 0 and httpx.URL(url).host != ""
     except (ValueError, httpx.InvalidURL):
         is_url = False
     if not is_url or not parts.hostname or parts.fragment:
@@ -534,7 +535,7 @@ class _Collecting:
             try:
                 async with asyncio.timeout(self._manners.timeout):
                     line = self._line(search, await self._ask(client, body))
-            except (_RefusedError, httpx.DecodingError) as error:
+            except (_RefusedError, httpx.DecodingError, httpx.InvalidURL, UnicodeError) as error:
                 self._fail(search, self._plain(str(error)))
                 return
             except (_BusyError, TimeoutError, httpx.RequestError) as error:
@@ -606,7 +607,8 @@ class _Collecting:
         try:
             found = object_in(content, "response")
         except InvalidData as error:
-            raise _RefusedError(self._plain(str(error))) from None
+            begin = f"; it begins with {' '.join(text.split())[:40]!r}" if text.strip() else ""
+            raise _RefusedError(self._plain(f"{error}{begin}")) from None
         if engine_of(found) is None:
             raise _RefusedError(
                 f"expected hits (Elasticsearch, OpenSearch), response (Solr) or root (Vespa), found an object with {listed([*found])}"
@@ -656,7 +658,7 @@ class _Collecting:
     def _stopped(self, said: str) -> StoreUnavailable:
         stored = self.collected.stored + self.collected.before
         return StoreUnavailable(
-            f"{self._access.url.partition('?')[0]}: {said}; {stored} responses are stored, and the same command goes on"
+            f"{self._access.url.partition('?')[0]}: {said}; {stored} {'response is' if stored == 1 else 'responses are'} stored, and the same command goes on"
         )
 
 
