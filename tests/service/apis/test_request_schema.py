@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
+from localrank import load
 from localrank_service.apis.models.schema import request_schema
+from localrank_service.models.live import LiveModel
 from localrank_service.wire.query import EXPLANATIONS, Limits
 
-if TYPE_CHECKING:
-    from localrank_service.models.live import LiveModel
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -86,6 +91,38 @@ def test_the_example_is_for_the_champion(schema: dict[str, Any]) -> None:
     [example] = schema["examples"]
 
     assert ("tiny", 3) == (example["model"], len(example["features"]))
-    assert [{"required": ["documents"], "not": {"required": ["ids"]}}, {"required": ["features"]}] == schema[
-        "oneOf"
-    ]
+    assert [
+        {"required": ["documents"], "not": {"required": ["ids"]}},
+        {"required": ["features"]},
+        {"required": ["columns"], "not": {"required": ["feature_names"]}},
+    ] == schema["oneOf"]
+
+
+def test_the_requests_of_the_docs_are_valid() -> None:
+    folder = ROOT / "models" / "demo"
+    schema = request_schema(LiveModel("demo", 1, load(folder)), Limits(1000, refuse_extra_features=False))
+    page = (ROOT / "docs" / "use" / "http.md").read_text()
+    bodies = re.findall(r"^curl -s \S+/v1/rerank -H \S+ \S+ -d '\n(.*?)'$", page, re.DOTALL | re.MULTILINE)
+    sent = [one for one in map(json.loads, bodies) if one.get("model") == "demo"]
+
+    assert {"columns", "pin", "boost", "offset"} <= {name for one in sent for name in one}
+    for one in sent:
+        Draft202012Validator(schema).validate(one)
+
+
+def test_members_that_do_not_go_together_are_not_valid(schema: dict[str, Any]) -> None:
+    valid = Draft202012Validator(schema).is_valid
+    columns = {"bm25": [1, 2]}
+
+    assert valid({"columns": columns, "answer": "scores", "query": "shoes", "boost": {"0": 1}})
+    assert valid({"columns": columns, "relevance": "rank", "pin": [1], "offset": 1})
+    for wrong in (
+        {"columns": columns, "answer": "scores", "pin": [1]},
+        {"columns": columns, "features": []},
+        {"columns": {"bm25": [None]}},
+        {"columns": {"bm25": 1}},
+        {"columns": {"age": [1]}},
+        {"columns": columns, "relevance": "best"},
+        {"columns": columns, "pin": [1, 1]},
+    ):
+        assert not valid(wrong), wrong

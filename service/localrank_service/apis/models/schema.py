@@ -1,8 +1,9 @@
 """The JSON Schema of a request for one model: what ``GET /v1/models/{name}/schema`` answers.
 
-If a request is valid by this schema and has one id for each row, it is answered with 200 (a test tries many). A schema
-cannot count the ids. The service also answers some requests that the schema does not describe, such as rows in another
-order of ``feature_names``, columns, texts, and what names ids of documents (``pin``, ``boost``).
+If a request is valid by this schema, it is answered with 200 (a test tries many), unless it has another number of ids than of
+rows, columns of different lengths, or pins or boosts a document that it does not have: a schema cannot compare these. The
+service also answers some requests that the schema does not describe, such as rows in another order of ``feature_names``,
+and texts.
 
 Of a category the schema has the values with their codes, which npy and the Open Inference Protocol take. Of a number that was
 trained with a direction it has that: ``x-monotone``, 1 or -1.
@@ -16,7 +17,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from localrank_service.wire.example import as_values, example
-from localrank_service.wire.query import EXPLANATIONS
+from localrank_service.wire.members import SHARED
+from localrank_service.wire.query import ANSWERS, EXPLANATIONS
+from localrank_service.wire.relevance import RELEVANCES
 
 if TYPE_CHECKING:
     from localrank.arrays import Matrix
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 
 #: Halfway between the largest float32 and the next power of two: below it, rounding stays finite.
 _BOUND = 3.4028235677973366e38
+#: Scores of all documents have no order that could be cut or changed.
+_SCORES = {
+    "if": {"properties": {"answer": {"const": "scores"}}, "required": ["answer"]},
+    "then": {"properties": dict.fromkeys(("pin", "offset", "top_n", "relevance"), False)},
+}
 
 
 def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
@@ -47,13 +55,15 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
             "session_id": {"$ref": "#/$defs/id"},
             "top_n": {"type": "integer", "minimum": 1, "maximum": 2**53},
             "offset": {"type": "integer", "minimum": 0, "maximum": 2**53},
-            "answer": {"enum": ["ranking", "scores"]},
+            "pin": {**SHARED["pin"].kind.schema, "uniqueItems": True},
+            "boost": SHARED["boost"].kind.schema,
+            "answer": {"enum": list(ANSWERS)},
             "query": {"type": "string"},
-            "relevance": {"enum": ["raw", "sigmoid", "rank"]},
+            "relevance": {"enum": list(RELEVANCES)},
             "explain": {"enum": list(EXPLANATIONS)},
             **_of_query(contract),
             "contract": {"const": contract.digest},
-            "feature_names": {"const": list(contract.names)},
+            "feature_names": _names(contract),
             "documents": {
                 "type": "array",
                 "maxItems": most,
@@ -69,14 +79,15 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 },
             },
             "features": {"type": "array", "items": row, "maxItems": most},
-            "ids": {**ids, "description": "One id for each row."},
+            "columns": _columns(contract, limits),
+            "ids": {**ids, "description": "One id for each row, or for each value of a column."},
         },
         "oneOf": [
             {"required": ["documents"], "not": {"required": ["ids"]}},
             {"required": ["features"]},
+            {"required": ["columns"], "not": {"required": ["feature_names"]}},
         ],
-        "if": {"properties": {"answer": {"const": "scores"}}, "required": ["answer"]},
-        "then": {"not": {"anyOf": [{"required": [name]} for name in ("top_n", "offset", "relevance")]}},
+        "allOf": [_SCORES, *_widths(contract)],
         "additionalProperties": False,
         "$defs": {
             "id": {
@@ -99,13 +110,7 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
                 "properties": {
                     name: _feature(contract, position) for position, name in enumerate(contract.names)
                 },
-                "required": [
-                    name
-                    for name, missing in zip(contract.names, contract.missing, strict=True)
-                    if missing == "reject"
-                    and contract.features[contract.positions[name]].scope == "document"
-                    and contract.features[contract.positions[name]].table is None
-                ],
+                "required": _required(contract),
                 "additionalProperties": not limits.refuse_extra_features,
             },
         },
@@ -114,11 +119,74 @@ def request_schema(model: LiveModel, limits: Limits) -> dict[str, Any]:
     }
 
 
+def _required(contract: FeatureContract) -> list[str]:
+    """Return the features of documents that may not be left out."""
+    return [
+        one.name
+        for one, missing in zip(contract.features, contract.missing, strict=True)
+        if missing == "reject" and one.scope == "document" and one.table is None
+    ]
+
+
+def _columns(contract: FeatureContract, limits: Limits) -> dict[str, Any]:
+    """Return what ``columns`` hold: a list for each feature, or a value for one of the query."""
+    properties: dict[str, Any] = {}
+    for at, one in enumerate(contract.features):
+        feature = _feature(contract, at)
+        listed = {"type": "array", "items": feature, "maxItems": limits.max_documents}
+        properties[one.name] = listed if one.scope == "document" else {"anyOf": [listed, feature]}
+    # Lists count the documents, unless ids do.
+    of_documents = [one.name for one in contract.features if one.scope == "document"]
+    some = {} if contract.looked_up else {"anyOf": [{"required": [name]} for name in of_documents]}
+    return {
+        "description": "By the name of each feature a list with one value for each document; all lists are equally long.",
+        "type": "object",
+        "properties": properties,
+        "required": _required(contract),
+        "additionalProperties": not limits.refuse_extra_features and {"type": "array"},
+        **some,
+    }
+
+
+def _kept(contract: FeatureContract) -> list[int]:
+    return [at for at in range(contract.n_features) if at not in contract.looked_up]
+
+
+def _names(contract: FeatureContract) -> dict[str, Any]:
+    """Return what ``feature_names`` may be: all in the model's order, or those that are not looked up."""
+    every = list(contract.names)
+    return (
+        {"enum": [every, [every[at] for at in _kept(contract)]]} if contract.looked_up else {"const": every}
+    )
+
+
+def _widths(contract: FeatureContract) -> list[dict[str, Any]]:
+    """Return the conditions by which rows have the features that ``feature_names`` say."""
+    if not contract.looked_up:
+        return []
+    found = []
+    for row, names in zip(("row", "short_row"), _names(contract)["enum"], strict=True):
+        rows = {"$ref": f"#/$defs/{row}"}
+        either = {"anyOf": [rows, {"type": "object"}]}
+        found.append(
+            {
+                "if": {"properties": {"feature_names": {"const": names}}, "required": ["feature_names"]},
+                "then": {
+                    "properties": {
+                        "features": {"items": rows},
+                        "documents": {"items": {"properties": {"features": either}}},
+                    }
+                },
+            }
+        )
+    return found
+
+
 def _short_row(contract: FeatureContract) -> dict[str, Any]:
     """Return the definition of a row without the features that are looked up in tables, if there are some."""
     if not contract.looked_up:
         return {}
-    kept = [at for at in range(contract.n_features) if at not in contract.looked_up]
+    kept = _kept(contract)
     return {
         "short_row": {
             "description": "The same without the features that are looked up by the ids of the documents (`x-from`).",
