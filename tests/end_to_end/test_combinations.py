@@ -186,9 +186,9 @@ def test_the_page_is_made_from_the_check() -> None:
     assert page() == (Path(__file__).parents[2] / "docs" / "use" / "combinations.md").read_text()
 
 
-def strategy_of(row: Any) -> str:
-    """What a route says: hash tables are not asked for so few training queries, so all of them are compared."""
-    return "exact" if row.routing == "lsh" else str(row.routing)
+def strategies(row: Any) -> set[str]:
+    """What a route may say: a router with hash tables compares all training queries if that takes less time."""
+    return {"lsh", "exact"} if row.routing == "lsh" else {str(row.routing)}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_is_served_is_what_was_trained(rows: Sequence[Combination], tmp_pat
                 found = loaded.rank(documents)
             assert expected.route == found.route, row
             np.testing.assert_array_equal(expected.scores, found.scores, err_msg=str(row))
-            assert found.route.strategy == strategy_of(row)
+            assert found.route.strategy in strategies(row)
 
     with serving(models) as client:
         for number, row in enumerate(rows):
@@ -228,7 +228,10 @@ def test_what_is_served_is_what_was_trained(rows: Sequence[Combination], tmp_pat
                     assert expected.order.tolist() == order, row
                     assert expected.scores[expected.order].tolist() == scores, row
                     route = answer["route"]
-                    assert (expected.route.cluster, strategy_of(row)) == (route["cluster"], route["strategy"])
+                    assert (expected.route.cluster, expected.route.strategy) == (
+                        route["cluster"],
+                        route["strategy"],
+                    )
                     near = {
                         one["cluster"]: one["similarity"] for one in answer["explanation"]["clusters"] or ()
                     }
