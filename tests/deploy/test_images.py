@@ -17,7 +17,7 @@ import yaml
 
 from tests.deploy.bare_root import PYTHON, ROOT, Image, bare, build, context, instructions, started
 from tests.deploy.test_kubernetes import CONTAINER, JOB, variables
-from tests.end_to_end.serving import free_port
+from tests.end_to_end.serving import free_port, is_ready
 
 if TYPE_CHECKING:
     import subprocess
@@ -76,18 +76,11 @@ def service(
         httpx.Client(base_url=f"http://127.0.0.1:{env['LOCALRANK_PORT']}", timeout=30) as client,
     ):
         deadline = time.monotonic() + 60
-        while not ready(client):
+        while not is_ready(client):
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < deadline
             time.sleep(0.1)
         yield client, process, env
-
-
-def ready(client: httpx.Client) -> bool:
-    try:
-        return 200 == client.get("/readyz").status_code
-    except httpx.TransportError:
-        return False
 
 
 def first_process(process: subprocess.Popen[str]) -> int:

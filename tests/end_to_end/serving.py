@@ -70,6 +70,14 @@ def serving(
                 server.wait()
 
 
+def is_ready(client: httpx.Client) -> bool:
+    """Tell whether a service answers and has its models."""
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 def _wait_until_ready(client: httpx.Client, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:

@@ -22,7 +22,7 @@ from localrank.artifact import verify
 from localrank.metrics import Judgements
 from localrank_training.data.synthetic import demo_queries
 from localrank_training.evaluation.evaluating import rank_all
-from tests.end_to_end.serving import free_port
+from tests.end_to_end.serving import free_port, is_ready
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "models" / "demo"
@@ -127,7 +127,7 @@ def test_one_command_makes_and_serves_it(tmp_path: Path) -> None:
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
             deadline = time.monotonic() + 120
-            while not answers(client):
+            while not is_ready(client):
                 assert serving.poll() is None, (tmp_path / "log").read_text()
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
@@ -136,10 +136,3 @@ def test_one_command_makes_and_serves_it(tmp_path: Path) -> None:
         serving.terminate()
     assert 0 == serving.wait(60)
     assert [] == [*tmp_path.glob("localrank-demo-*")]
-
-
-def answers(client: httpx.Client) -> bool:
-    try:
-        return client.get("/readyz").status_code == 200
-    except httpx.TransportError:
-        return False

@@ -15,7 +15,7 @@ import pytest
 
 from localrank import Registry, load
 from localrank.artifact import Provenance
-from tests.end_to_end.serving import free_port, serving
+from tests.end_to_end.serving import free_port, is_ready, serving
 from tests.environments import environment_with, fresh, install
 
 ROOT = Path(__file__).parents[2]
@@ -193,10 +193,3 @@ def test_one_line_tries_the_wheel(wheel: Path, tmp_path: Path) -> None:
     finally:
         process.terminate()
     assert 0 == process.wait(60)
-
-
-def is_ready(client: httpx.Client) -> bool:
-    try:
-        return client.get("/readyz").status_code == 200
-    except httpx.TransportError:
-        return False
